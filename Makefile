@@ -1,0 +1,61 @@
+# Two commands for a newcomer: `make train` and `make test`. Everything lives in .venv.
+
+GAME ?= Frostbite
+AGENT ?= nec
+FRAMES ?= 10000000
+SEED ?= 1
+ARGS ?=
+
+# CPython 3.11 is what the lock was resolved for: found by name, or said to be missing.
+PYTHON311 ?= $(shell for p in python3.11 python3 python /usr/bin/python3.11 /usr/local/bin/python3.11 \
+	"$$HOME"/.pyenv/versions/3.11*/bin/python; do \
+	"$$p" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))' \
+	2>/dev/null && { command -v "$$p"; break; }; done)
+BIN := .venv/bin
+export TF_CPP_MIN_LOG_LEVEL ?= 2
+
+.PHONY: help install train test lint unit benchmark lock clean
+
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+
+install: .venv/installed  ## create .venv from the lock
+
+.venv/installed: requirements.txt pyproject.toml
+	@test -n "$(PYTHON311)" || { echo "nec_tf needs CPython 3.11 with venv: install it" \
+	"(Debian: python3.11 and python3.11-venv; or pyenv install 3.11)" \
+	"or say where it is: make PYTHON311=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "Installing into .venv with $(PYTHON311) (about two minutes)"
+	@"$(PYTHON311)" -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+train: install  ## train: make train GAME=Pong FRAMES=2000000 [AGENT= SEED= ARGS="--flag=..."]
+	@test -f trainers/train_atari.py || { \
+	echo "The trainer is not written yet; the memory it will use is: make test" >&2; exit 1; }
+	$(BIN)/python trainers/train_atari.py --game=$(GAME) --agent=$(AGENT) --frames=$(FRAMES) \
+	--seed=$(SEED) $(ARGS)
+
+test: lint unit  ## formatting, types and every test
+
+lint: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+unit: install
+	$(BIN)/python -m pytest $(ARGS)
+
+benchmark: install  ## the tables of benchmarks/, with the rival libraries
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-benchmarks.txt
+	$(BIN)/python -m benchmarks.lookup
+
+lock: install  ## resolve requirements*.in again
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 requirements.in -o requirements.txt
+	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 requirements-benchmarks.in \
+	-o requirements-benchmarks.txt
+
+clean:  ## remove .venv and caches, keep runs/
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache

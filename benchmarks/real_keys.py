@@ -1,0 +1,60 @@
+"""Keys of a real encoder over real Atari frames, collected once and kept on disk.
+
+Neighbour search behaves very differently on noise than on what an encoder makes of a game, so the
+benchmarks of the memory use the latter: random play, the Nature DQN convolutions.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from ale_py.vector_env import AtariVectorEnv
+from tqdm import tqdm
+
+from nec_tf.embeddings import nature_dqn
+
+CACHE = Path(__file__).parent / ".cache"
+_MEMBERS = 8  # environments side by side: the emulator then uses both cores
+
+
+def load(count: int, key_size: int = 64, game: str = "frostbite") -> np.ndarray:
+    """Returns `count` keys [count, key_size] in random order, collecting them when there are none.
+
+    Args:
+        count: How many states to encode; 1,000 to 2,000 a second on two cores.
+        key_size: Length of a key.
+        game: ROM name of the game that is played at random.
+    """
+    path = CACHE / f"keys-{game}-{key_size}-{count}.npy"
+    if not path.exists():
+        CACHE.mkdir(exist_ok=True)
+        keys = _collect(count, key_size, game)
+        np.random.default_rng(0).shuffle(keys)
+        unfinished = path.with_suffix(".part.npy")
+        np.save(unfinished, keys)
+        unfinished.rename(path)
+    return np.load(path)
+
+
+def _collect(count: int, key_size: int, game: str) -> np.ndarray:
+    """Plays at random and encodes every state."""
+    encoder = nature_dqn(key_size=key_size, seed=0)
+    environment = AtariVectorEnv(
+        game, _MEMBERS, reward_clipping=False, use_fire_reset=False, full_action_space=True
+    )
+    rng = np.random.default_rng(0)
+    keys = np.empty((count, key_size), np.float32)
+    observations, _ = environment.reset(seed=0)
+    states: list[np.ndarray] = []
+    done = 0
+    with tqdm(total=count, desc=f"encoding {game}", unit="state") as bar:
+        while done < count:
+            states.append(observations.transpose(0, 2, 3, 1).copy())
+            observations, *_ = environment.step(rng.integers(0, 18, _MEMBERS))
+            if len(states) == 64 or done + len(states) * _MEMBERS >= count:
+                batch = encoder(np.concatenate(states), training=False).numpy()[: count - done]
+                keys[done : done + len(batch)] = batch
+                done += len(batch)
+                bar.update(len(batch))
+                states.clear()
+    environment.close()
+    return keys

@@ -1,0 +1,77 @@
+"""Embeddings: from an observation `s` to the key `h` that the memory is asked with.
+
+Paper, section 3: a convolutional network processes pixels into a key; its architecture is that of
+DQN (Mnih et al., 2015).
+"""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+
+def nature_dqn(
+    observation_shape: Sequence[int] = (84, 84, 4), key_size: int = 64, seed: int | None = None
+) -> tf.keras.Model:
+    """The convolutions of Nature DQN, then one linear layer to the key.
+
+    Args:
+        observation_shape: Height, width, stacked frames.
+        key_size: Length of the key `h`; the paper tuned it and does not give it.
+        seed: Seed of the initial weights.
+
+    Returns:
+        A model from uint8 [B, height, width, frames] to float32 [B, key_size].
+    """
+    initial = _initialisers(seed)
+    convolutions = [
+        tf.keras.layers.Conv2D(filters, size, stride, "valid", activation="relu", **next(initial))
+        for filters, size, stride in ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # Mnih et al., 2015
+    ]
+    return tf.keras.Sequential(
+        [
+            tf.keras.layers.InputLayer(tuple(observation_shape), dtype=tf.uint8),
+            tf.keras.layers.Rescaling(1.0 / 255.0),
+            *convolutions,
+            tf.keras.layers.Flatten(),
+            tf.keras.layers.Dense(key_size, **next(initial)),
+        ],
+        name="nature_dqn",
+    )
+
+
+def mlp(
+    observation_shape: Sequence[int],
+    key_size: int = 64,
+    hidden: Sequence[int] = (64, 64),
+    seed: int | None = None,
+) -> tf.keras.Model:
+    """Fully connected layers for vector observations.
+
+    Args:
+        observation_shape: Shape of one observation; flattened.
+        key_size: Length of the key `h`.
+        hidden: Units of the hidden layers.
+        seed: Seed of the initial weights.
+
+    Returns:
+        A model from float32 [B, *observation_shape] to float32 [B, key_size].
+    """
+    initial = _initialisers(seed)
+    return tf.keras.Sequential(
+        [
+            tf.keras.layers.InputLayer(tuple(observation_shape)),
+            tf.keras.layers.Flatten(),
+            *[tf.keras.layers.Dense(units, "tanh", **next(initial)) for units in hidden],
+            tf.keras.layers.Dense(key_size, **next(initial)),
+        ],
+        name="mlp",
+    )
+
+
+def _initialisers(seed: int | None):
+    """One Glorot initialiser a layer, each with its own seed: Keras would repeat a shared one."""
+    layer = 0
+    while True:
+        layer_seed = None if seed is None else seed * 1000 + layer
+        yield {"kernel_initializer": tf.keras.initializers.GlorotUniform(layer_seed)}
+        layer += 1

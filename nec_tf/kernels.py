@@ -1,0 +1,133 @@
+"""Kernels `k(h, h_i)`: how much a neighbour at a distance counts (paper, section 3.1 and 4).
+
+Each kernel is a function of the squared distance `d2 = ||h - h_i||^2`. Lookup uses its logarithm:
+normalised weights are then a softmax, which stays finite however far away the neighbours are.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Protocol
+
+import tensorflow as tf
+
+DELTA = 1e-3  # paper, section 4
+
+
+class Kernel(Protocol):
+    """A positive, decreasing function of the squared distance."""
+
+    def __call__(self, d2: tf.Tensor) -> tf.Tensor:
+        """Returns `k`, of the shape of `d2`."""
+
+    def log(self, d2: tf.Tensor) -> tf.Tensor:
+        """Returns `log k`, of the shape of `d2`."""
+
+    def log_slope(self, d2: tf.Tensor) -> tf.Tensor:
+        """Returns the derivative of `log k` by `d2`, of the shape of `d2`."""
+
+
+@dataclass(frozen=True)
+class InverseDistance:
+    """`k = 1 / (d^2 + delta)`: heavy tails, and the mean where all are near (paper, section 4)."""
+
+    delta: float = DELTA
+
+    def __post_init__(self) -> None:
+        """Refuses a delta at which a query equal to a key would divide by zero."""
+        _require_positive("delta", self.delta)
+
+    def __call__(self, d2: tf.Tensor) -> tf.Tensor:
+        """See `Kernel`."""
+        return 1.0 / (d2 + self.delta)
+
+    def log(self, d2: tf.Tensor) -> tf.Tensor:
+        """See `Kernel`."""
+        return -tf.math.log(d2 + self.delta)
+
+    def log_slope(self, d2: tf.Tensor) -> tf.Tensor:
+        """See `Kernel`."""
+        return -1.0 / (d2 + self.delta)
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """`k = exp(-d^2 / (2 sigma^2))`: all but the nearest are suppressed (paper, section 4)."""
+
+    sigma: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuses a width that is not one."""
+        _require_positive("sigma", self.sigma)
+
+    def __call__(self, d2: tf.Tensor) -> tf.Tensor:
+        """See `Kernel`."""
+        return tf.exp(self.log(d2))
+
+    def log(self, d2: tf.Tensor) -> tf.Tensor:
+        """See `Kernel`."""
+        return -d2 / (2.0 * self.sigma**2)
+
+    def log_slope(self, d2: tf.Tensor) -> tf.Tensor:
+        """See `Kernel`."""
+        return tf.fill(tf.shape(d2), tf.cast(-0.5 / self.sigma**2, d2.dtype))
+
+
+@dataclass(frozen=True)
+class Mean:
+    """`k = 1`: every neighbour counts the same, as in MFEC (Blundell et al., 2016)."""
+
+    def __call__(self, d2: tf.Tensor) -> tf.Tensor:
+        """See `Kernel`."""
+        return tf.ones_like(d2)
+
+    def log(self, d2: tf.Tensor) -> tf.Tensor:
+        """See `Kernel`."""
+        return tf.zeros_like(d2)
+
+    def log_slope(self, d2: tf.Tensor) -> tf.Tensor:
+        """See `Kernel`."""
+        return tf.zeros_like(d2)
+
+
+KERNELS = {"inverse_distance": InverseDistance, "gaussian": Gaussian, "mean": Mean}
+
+
+def serialise(kernel: Kernel) -> dict:
+    """Returns the configuration of a kernel: its name in `KERNELS` and its parameters."""
+    name = next(name for name, kind in KERNELS.items() if isinstance(kernel, kind))
+    return {"name": name, **asdict(kernel)}  # type: ignore[call-overload]
+
+
+def get(identifier: Kernel | str | dict) -> Kernel:
+    """Returns a kernel from itself, its name or its configuration, as Keras' own `get` do."""
+    if isinstance(identifier, str):
+        identifier = {"name": identifier}
+    if not isinstance(identifier, dict):
+        return identifier
+    parameters = dict(identifier)
+    name = parameters.pop("name", None)
+    if name not in KERNELS:
+        raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, not {name!r}")
+    return KERNELS[name](**parameters)
+
+
+def normalised_weights(kernel: Kernel, d2: tf.Tensor, present: tf.Tensor) -> tf.Tensor:
+    """Equation 2: `w_i = k(h, h_i) / sum_j k(h, h_j)`, over the neighbours that are present.
+
+    Args:
+        kernel: The kernel `k`.
+        d2: Squared distances, [..., p].
+        present: Which of the p places hold a neighbour, bool [..., p].
+
+    Returns:
+        Weights [..., p]: 0 where no neighbour is, all 0 where none is present at all.
+    """
+    lowest = d2.dtype.min
+    log_k = tf.where(present, kernel.log(d2), lowest)
+    shifted = log_k - tf.reduce_max(log_k, axis=-1, keepdims=True)
+    k = tf.where(present, tf.exp(shifted), 0.0)
+    return tf.math.divide_no_nan(k, tf.reduce_sum(k, axis=-1, keepdims=True))
+
+
+def _require_positive(name: str, value: float) -> None:
+    if not value > 0:
+        raise ValueError(f"{name} must be positive, not {value}")

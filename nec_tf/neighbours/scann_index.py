@@ -1,0 +1,118 @@
+"""Approximate neighbours with ScaNN: brute force while small, then a tree that grows online.
+
+What a caller of ScaNN 1.3.0 has to know, each handled here and tested:
+  * its Python wrapper keeps ids in lists and pickles them: the bare searcher is used instead, whose
+    ids are our slots (an upsert without an id takes the next number, a delete moves the last one);
+  * an id twice in one upsert leaves a ghost entry that no later upsert reaches;
+  * a tree needs at least as many keys as leaves;
+  * answers can be shorter than asked for, or padded with index 0 at distance NaN;
+  * every searcher has threads of its own, and there is a searcher for each action.
+
+The leaves are scored with the keys themselves. Asymmetric hashing, ScaNN's usual choice, found only
+50 to 80% of the neighbours of real encoder keys, which lie far closer together than its codes can
+tell apart (measured, see docs/algorithm.md).
+"""
+
+import numpy as np
+from scann.scann_ops.py import scann_ops_pybind
+
+from nec_tf.neighbours.base import NeighbourIndex
+
+# Measured on keys of a real encoder with benchmarks/lookup.py, see docs/algorithm.md.
+TREE_FROM = 5_000  # keys; below, comparing all is as fast
+_LEAVES_PER_ROOT = 2.0  # leaves = 2 sqrt(keys)
+_LEAVES_TO_SEARCH = 16
+_TRAINING_SAMPLE = 50_000  # keys that the tree's k-means sees
+_TRAINING_ITERATIONS = 6
+_MIN_LEAF = 5  # keys; ScaNN's default of 50 costs recall where leaves are small
+_RETRAIN_GROWTH = 2.0
+_TOLERATED_DRIFT = 0.1  # of the usual distance to the outermost neighbour
+_REFRESH_BATCH = 1024  # moved keys
+_SPACING_SAMPLE = 64  # keys
+
+
+class ScannIndex(NeighbourIndex):
+    """A ScaNN searcher that takes new and moved keys at once and is trained again as it grows."""
+
+    is_exact = False
+    refresh_after = _REFRESH_BATCH
+
+    def __init__(self, key_size: int, p: int = 50, tree_from: int = TREE_FROM) -> None:
+        """An empty index.
+
+        Args:
+            key_size: Length of a key.
+            p: How many neighbours are usually asked for.
+            tree_from: From so many keys on a tree is trained.
+        """
+        self._p = p
+        self._tree_from = tree_from
+        self.rebuild(np.empty((0, key_size), np.float32))
+
+    def __len__(self) -> int:
+        """See `NeighbourIndex`."""
+        return self._searcher.size()
+
+    def append(self, keys: np.ndarray) -> None:
+        """See `NeighbourIndex`."""
+        self._searcher.upsert([None] * len(keys), _float32(keys), len(keys))
+
+    def move(self, slots: np.ndarray, keys: np.ndarray) -> None:
+        """See `NeighbourIndex`."""
+        unique, last = np.unique(slots[::-1], return_index=True)
+        keys = _float32(keys)[::-1][last]
+        self._searcher.upsert(unique.tolist(), keys, len(unique))
+        self._moved += len(unique)
+
+    def remove(self, slot: int) -> None:
+        """See `NeighbourIndex`."""
+        self._searcher.delete([int(slot)])
+
+    def search(self, queries: np.ndarray, p: int) -> np.ndarray:
+        """See `NeighbourIndex`."""
+        slots = np.full((len(queries), p), -1, np.int64)
+        if len(self) == 0:
+            return slots
+        for i, query in enumerate(_float32(queries)):
+            # One by one: a batched search gives each row the length of the shortest answer.
+            found, distances = self._searcher.search(query, p, -1, -1)
+            found = found[~np.isnan(distances)]
+            slots[i, : len(found)] = found
+        return slots
+
+    def rebuild(self, keys: np.ndarray) -> None:
+        """See `NeighbourIndex`."""
+        keys = _float32(keys)
+        builder = scann_ops_pybind.builder(keys, self._p, "squared_l2").score_brute_force()
+        if len(keys) >= self._tree_from:
+            builder = builder.tree(
+                num_leaves=min(len(keys), int(_LEAVES_PER_ROOT * np.sqrt(len(keys)))),
+                num_leaves_to_search=_LEAVES_TO_SEARCH,
+                training_sample_size=_TRAINING_SAMPLE,
+                training_iterations=_TRAINING_ITERATIONS,
+                min_partition_size=_MIN_LEAF,
+            )
+        self._searcher = builder.build().searcher
+        self._searcher.set_num_threads(1)
+        self._trained_on = len(keys)
+        self._moved = 0
+        self.tolerance = _TOLERATED_DRIFT * self._spacing(keys)
+
+    def outgrown(self, appended: int) -> bool:
+        """See `NeighbourIndex`. So seldom, a rebuild about doubles the cost of each change."""
+        size = len(self) + appended
+        if self._trained_on < self._tree_from:
+            return size >= self._tree_from
+        return size >= _RETRAIN_GROWTH * self._trained_on or self._moved >= self._trained_on
+
+    def _spacing(self, keys: np.ndarray) -> float:
+        """The usual distance from a key to its outermost neighbour; 0 without a tree."""
+        if len(keys) < self._tree_from:
+            return 0.0
+        sample = keys[:: len(keys) // _SPACING_SAMPLE]
+        outermost = [self._searcher.search(key, self._p, -1, -1)[1][-1] for key in sample]
+        return float(np.sqrt(np.nanmedian(outermost)))
+
+
+def _float32(keys: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(keys, np.float32)
