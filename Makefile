@@ -28,7 +28,8 @@ install: .venv/installed  ## create .venv from the lock
 	@echo "Installing into .venv with $(PYTHON311) (about two minutes)"
 	@"$(PYTHON311)" -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+	--config-settings editable_mode=compat -e .
 	@touch $@
 
 train: install  ## train: make train GAME=Pong FRAMES=2000000 [AGENT= SEED= ARGS="--flag=..."]

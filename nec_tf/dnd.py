@@ -199,7 +199,7 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         ]
         if state_ids is not None:
             inputs.append(tf.convert_to_tensor(state_ids, tf.int64))
-        return _on_host(self._write_on_host, inputs, tf.int64, [])
+        return self._on_host(self._write_on_host, inputs, tf.int64, [])
 
     def keys_moved(self, rows: tf.Tensor, distances: tf.Tensor) -> None:
         """Hears that an optimizer moved keys, so that the indices can follow.
@@ -210,7 +210,7 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         """
         drift = self.tables.drift
         drift.scatter_add(tf.IndexedSlices(distances, rows))
-        _on_host(self._note_moved, [rows, tf.gather(drift, rows)], tf.int64, [])
+        self._on_host(self._note_moved, [rows, tf.gather(drift, rows)], tf.int64, [])
 
     def get_config(self) -> dict[str, Any]:
         """Returns what the constructor takes."""
@@ -236,7 +236,7 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         inputs = [queries] if actions is None else [queries, tf.convert_to_tensor(actions)]
         width = self.num_actions if actions is None else 1
         shape = [queries.shape[0], width, self.num_neighbours]
-        return _on_host(functools.partial(self._find_on_host, stamp), inputs, tf.int64, shape)
+        return self._on_host(functools.partial(self._find_on_host, stamp), inputs, tf.int64, shape)
 
     def _find_on_host(
         self, stamp: bool, queries: tf.Tensor, actions: tf.Tensor | None = None
@@ -276,6 +276,24 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         self._store.moved(rows.numpy(), drift.numpy())
         return len(rows)
 
+    def _on_host(
+        self,
+        function: Callable[..., Any],
+        inputs: Sequence[tf.Tensor],
+        dtype: tf.DType,
+        shape: Sequence[int | None],
+    ) -> tf.Tensor:
+        """Calls a Python function, now or when the graph runs; its answer has no gradient."""
+        if tf.executing_eagerly():
+            return tf.convert_to_tensor(function(*inputs), dtype)
+        # The handles go in so that TensorFlow keeps the order of this call and of all that reads or
+        # writes the tables; it orders stateful operations by the resources they are given.
+        handles = [variable.handle for variable in self.tables.variables]
+        count = len(inputs)
+        answer = tf.py_function(lambda *given: function(*given[:count]), [*inputs, *handles], dtype)
+        answer.set_shape(shape)
+        return tf.stop_gradient(answer)
+
 
 class _RestoreWatch(tf.train.experimental.PythonState):
     """Part of every checkpoint, so that the layer hears when one is restored."""
@@ -290,17 +308,3 @@ class _RestoreWatch(tf.train.experimental.PythonState):
     def deserialize(self, string_value: str) -> None:
         del string_value
         self._heard()
-
-
-def _on_host(
-    function: Callable[..., Any],
-    inputs: Sequence[tf.Tensor],
-    dtype: tf.DType,
-    shape: Sequence[int | None],
-) -> tf.Tensor:
-    """Calls a Python function, now or when the graph runs; its answer has no gradient."""
-    if tf.executing_eagerly():
-        return tf.convert_to_tensor(function(*inputs), dtype)
-    answer = tf.py_function(function, inputs, dtype)
-    answer.set_shape(shape)
-    return tf.stop_gradient(answer)

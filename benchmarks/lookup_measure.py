@@ -1,0 +1,196 @@
+"""What every row of `benchmarks.lookup` shares: real keys, the truth, clocks and scales."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+P = 50  # neighbours; paper, section 4
+WRITE_BATCH = 100  # entries written at once; paper-like: an episode's or 100 steps' worth
+REPLACED = 0.2  # of the entries
+_TIE = 1e-6  # relative: so far above the true squared distance of the p-th neighbour counts as it
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """How one row is measured.
+
+    Attributes:
+        keys_path: An .npy file of distinct real keys in random order, float32 [n, key_size].
+        entries: Entries of the memory.
+        steps: Gradient steps.
+        queries: Held-out keys that are looked up to measure recall and time.
+        moved_path: Where the keys as ours left them are handed to the rivals, an .npz file.
+    """
+
+    keys_path: Path
+    entries: int
+    steps: int
+    queries: int
+    moved_path: Path
+
+
+@dataclasses.dataclass(frozen=True)
+class Keys:
+    """Real keys, none of them twice.
+
+    Attributes:
+        stored: To fill the memory with, [entries, key_size].
+        new: To replace a part of them with, [REPLACED * entries, key_size].
+        queries: Never in the memory, to measure with, [queries, key_size].
+        training: Never in the memory, what gradient steps look up, [n, key_size].
+    """
+
+    stored: np.ndarray
+    new: np.ndarray
+    queries: np.ndarray
+    training: np.ndarray
+
+
+def split(settings: Settings) -> Keys:
+    """Reads the keys and deals them out; raises ValueError where they are too few."""
+    keys = np.load(settings.keys_path)
+    replaced = int(REPLACED * settings.entries)
+    ends = np.cumsum([settings.entries, replaced, settings.queries])
+    if len(keys) <= ends[-1]:
+        raise ValueError(
+            f"{settings.entries} entries need more than {ends[-1]} distinct keys and there are"
+            f" {len(keys)}: encode more --states"
+        )
+    return Keys(*np.split(keys, ends))
+
+
+def distinct(keys: np.ndarray) -> np.ndarray:
+    """Returns each key [n, key_size] once, in the order of its first appearance."""
+    as_bytes = np.ascontiguousarray(keys).view(f"V{keys.shape[1] * keys.itemsize}")[:, 0]
+    _, first = np.unique(as_bytes, return_index=True)
+    return keys[np.sort(first)]
+
+
+class Truth:
+    """Exact search over the keys as they are now, to judge what a backend found."""
+
+    def __init__(self, live: np.ndarray, queries: np.ndarray) -> None:
+        """Finds the distance of the p-th nearest of `live` [n, key_size] to each query."""
+        self._live = live
+        self._queries = queries.astype(np.float64)
+        self._limits = np.concatenate(
+            [self._limit(chunk) for chunk in np.array_split(self._queries, len(queries) // 16 + 1)]
+        )
+
+    def recall(self, found: np.ndarray) -> float:
+        """Returns which share of the p nearest was found; a tie with the p-th one counts.
+
+        Args:
+            found: Rows of the live keys, int64 [queries, p]; each once, -1 for none.
+        """
+        distances = ((self._live[found] - self._queries[:, None, :]) ** 2).sum(axis=-1)
+        right = (distances <= self._limits[:, None] * (1 + _TIE)) & (found >= 0)
+        for row, good in zip(found, right, strict=True):
+            assert len(np.unique(row[good])) == good.sum(), "a backend named one entry twice"
+        return float(right.mean() * found.shape[1] / min(P, len(self._live)))
+
+    def spacing(self) -> float:
+        """Returns the median distance from a query to its p-th neighbour."""
+        return float(np.sqrt(np.median(self._limits)))
+
+    def _limit(self, queries: np.ndarray) -> np.ndarray:
+        """Squared distances of the p-th neighbours of queries [m, key_size], float64 [m]."""
+        p = min(P, len(self._live))
+        nearest = np.empty((len(queries), 0))
+        for live in np.array_split(self._live.astype(np.float64), len(self._live) // 100_000 + 1):
+            # Float64 forgives the expanded square; the candidates are measured again in full.
+            rough = (live**2).sum(axis=1) - 2 * queries @ live.T
+            near = np.argpartition(rough, min(p, len(live)) - 1, axis=1)[:, :p]
+            distances = ((live[near] - queries[:, None, :]) ** 2).sum(axis=-1)
+            nearest = np.concatenate([nearest, distances], axis=1)
+        return np.partition(nearest, p - 1, axis=1)[:, p - 1]
+
+
+class NumpySearch:
+    """Exact search as fast as NumPy does it: the expanded square, the keys' norms known before."""
+
+    def __init__(self, keys: np.ndarray) -> None:
+        """Takes the keys, float32 [n, key_size]."""
+        self._keys = keys
+        self._norms = np.einsum("nd,nd->n", keys, keys)
+
+    def __call__(self, query: np.ndarray) -> np.ndarray:
+        """Returns the slots of the p nearest keys to one query [key_size], in any order."""
+        squares = self._norms - 2.0 * (self._keys @ query)
+        return np.argpartition(squares, P)[:P] if len(squares) > P else np.arange(len(squares))
+
+
+def search_all(
+    search: Callable[[np.ndarray], np.ndarray], keys: np.ndarray, queries: np.ndarray
+) -> tuple[np.ndarray, dict[str, float]]:
+    """Looks up every query alone, in turn with NumPy's exact search over the same keys.
+
+    Args:
+        search: From one query [key_size] to rows int64 [p].
+        keys: What NumPy searches, [n, key_size].
+        queries: [queries, key_size].
+
+    Returns:
+        What `search` found, int64 [queries, p], and the medians `query_ms` and `numpy_query_ms`.
+    """
+    rival = NumpySearch(keys)
+    search(queries[0]), rival(queries[0])  # neither pays for first touches
+    found, ours, numpys = [], [], []
+    for query in queries:
+        started = time.perf_counter()
+        found.append(search(query))
+        between = time.perf_counter()
+        rival(query)
+        ours.append(between - started)
+        numpys.append(time.perf_counter() - between)
+    medians = {"query_ms": _median_ms(ours), "numpy_query_ms": _median_ms(numpys)}
+    return np.stack(found), medians
+
+
+def median_ms(call: Callable[[np.ndarray], Any], arguments: np.ndarray) -> float:
+    """Returns the median time of `call` over the arguments, milliseconds; the first is extra."""
+    call(arguments[0])
+    times = []
+    for argument in arguments:
+        started = time.perf_counter()
+        call(argument)
+        times.append(time.perf_counter() - started)
+    return _median_ms(times)
+
+
+class Stopwatch:
+    """Adds up the seconds spent inside it."""
+
+    def __init__(self) -> None:
+        """Stands at 0."""
+        self.seconds = 0.0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Runs while the block does."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds += time.perf_counter() - started
+
+
+def batches(keys: np.ndarray, size: int) -> Iterator[np.ndarray]:
+    """Cuts keys [n, key_size] into batches of at most `size`."""
+    for start in range(0, len(keys), size):
+        yield keys[start : start + size]
+
+
+def resident_bytes() -> int:
+    """Returns the memory of this process that is in RAM, bytes."""
+    return psutil.Process().memory_info().rss
+
+
+def _median_ms(seconds: list[float]) -> float:
+    return float(np.median(seconds) * 1e3)

@@ -1,0 +1,236 @@
+"""Rows of `benchmarks.lookup` for our own layer, through its public paths."""
+
+import time
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from benchmarks.lookup_measure import (
+    WRITE_BATCH,
+    Keys,
+    P,
+    Settings,
+    Stopwatch,
+    Truth,
+    batches,
+    median_ms,
+    resident_bytes,
+    search_all,
+    split,
+)
+from nec_tf.dnd import DifferentiableNeuralDictionary
+from nec_tf.neighbours import make_index
+from nec_tf.row_rmsprop import RowRMSProp
+
+KEYS_LEARNING_RATE = 3e-3  # far above training's: moves keys by about their spacing, see `drift`
+VALUES_LEARNING_RATE = 1e-2
+STATES_PER_STEP = 32  # a minibatch; paper, section 4
+_FILL_BATCH = 2_000  # entries
+_PATIENCE = 20.0  # seconds for the gradient steps of the exact backend: at scale each takes seconds
+
+
+def measure(backend: str, settings: Settings) -> dict[str, Any]:
+    """Returns the row of one of our backends, "scann" or "exact"; see `benchmarks.lookup`."""
+    keys = split(settings)
+    subject = _Subject(backend, settings.entries, keys)
+    row: dict[str, Any] = {"backend": backend, "entries": settings.entries, **subject.fill()}
+    row |= subject.look_up()
+    row["build_s"] = subject.build_seconds()
+    row |= subject.train(settings.steps)
+    moved = subject.live_keys()
+    row |= subject.replace()
+    _hand_over(settings, moved, subject.live_keys())
+    return subject.charge_retrains(row)
+
+
+def _hand_over(settings: Settings, moved: np.ndarray, replaced: np.ndarray) -> None:
+    """Leaves the keys as they were after the gradients and after the writes to the rivals."""
+    if not settings.moved_path.exists():
+        np.savez(settings.moved_path, moved=moved, replaced=replaced)
+
+
+class _Subject:
+    """One action's memory, and the clock on each thing that is done to it."""
+
+    def __init__(self, backend: str, entries: int, keys: Keys) -> None:
+        _warm_up(backend, keys.queries)
+        self._backend = backend
+        self._keys = keys
+        self._rng = np.random.default_rng(0)
+        self._before = resident_bytes()
+        self._dnd, self._optimizer = _memory(backend, entries, keys.stored.shape[1])
+        self._upkeep = _Upkeep(self._memory.index)
+
+    @property
+    def _memory(self) -> Any:
+        """The `ActionMemory` under the layer."""
+        return self._dnd._store._memories[0]
+
+    def fill(self) -> dict[str, float]:
+        """Writes the keys in batches, as an agent does, growing from nothing."""
+        started = time.perf_counter()
+        for batch in batches(self._keys.stored, _FILL_BATCH):
+            self._write(batch)
+        seconds = time.perf_counter() - started
+        size = int(self._dnd.sizes[0])
+        assert size == len(self._keys.stored), f"{size} entries were kept: keys are not distinct"
+        return {
+            "fill_s": seconds,
+            "append_ms": seconds / size * 1e3,
+            "bytes_per_entry": (resident_bytes() - self._before) / size,
+        }
+
+    def look_up(self) -> dict[str, float]:
+        """Measures recall and the time of one query: of the index alone, and of the layer."""
+        found, times = search_all(self._search, self._keys.stored, self._keys.queries)
+        truth = Truth(self.live_keys(), self._keys.queries)
+        look_up = tf.function(lambda query: self._dnd.lookup(query[None], [0], stamp=False))
+        queries = tf.constant(self._keys.queries)
+        return {
+            "recall_at_50": truth.recall(found),
+            "spacing": truth.spacing(),
+            **times,
+            "lookup_ms": median_ms(look_up, queries if self._fast else queries[:20]),
+        }
+
+    def build_seconds(self) -> float:
+        """Times the building of an index from all keys at once, as after a restore."""
+        live = self.live_keys()
+        index = make_index(self._backend, live.shape[1], P, np.float32)
+        started = time.perf_counter()
+        index.rebuild(live)
+        return time.perf_counter() - started
+
+    def train(self, steps: int) -> dict[str, float]:
+        """Takes gradient steps on keys and values towards random targets."""
+        step = _gradient_step(self._dnd, self._optimizer)
+        step(*self._minibatch())  # traces
+        before = self.live_keys()
+        self._upkeep.reset()
+        watch, taken = Stopwatch(), 0
+        while taken < steps and (self._fast or watch.seconds < _PATIENCE):
+            minibatch = self._minibatch()
+            with watch.running():
+                step(*minibatch)
+            taken += 1
+        live = self.live_keys()
+        drift = np.linalg.norm(live - before, axis=1)
+        return {
+            "recall_after_gradients": self._recall(live),
+            "gradient_steps": taken,
+            "gradient_step_ms": (watch.seconds - self._upkeep.seconds) / taken * 1e3,
+            "keys_moved": int((drift > 0).sum()),
+            "drift": float(np.median(drift[drift > 0])) if drift.any() else 0.0,
+            "refreshed_per_step": self._upkeep.moved / taken,
+            "retrains_in_steps": self._upkeep.retrains,
+        }
+
+    def replace(self) -> dict[str, float]:
+        """Writes new keys into the full memory: each one evicts another."""
+        self._upkeep.reset()
+        watch = Stopwatch()
+        for batch in batches(self._keys.new, WRITE_BATCH):
+            with watch.running():
+                self._write(batch)
+        return {
+            "recall_after_replacement": self._recall(self.live_keys()),
+            "write_ms": (watch.seconds - self._upkeep.seconds) / len(self._keys.new) * 1e3,
+            "retrains_in_writes": self._upkeep.retrains,
+        }
+
+    def charge_retrains(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Adds to each change its share of the next retrain, which n changes bring about."""
+        share = row["build_s"] / len(self._keys.stored) * 1e3 if self._fast else 0.0
+        row["retrain_share_ms"] = share
+        row["write_ms"] += share
+        row["gradient_step_ms"] += share * row["refreshed_per_step"]
+        return row
+
+    def live_keys(self) -> np.ndarray:
+        """Returns the keys as they are in the tables, in the order of the slots."""
+        tables = self._dnd.tables
+        return tables.read(tables.keys, self._memory.rows)
+
+    @property
+    def _fast(self) -> bool:
+        return not self._memory.index.is_exact
+
+    def _search(self, query: np.ndarray) -> np.ndarray:
+        """Returns slots: one action's memory has its slot n in row n + 1."""
+        return self._memory.neighbours(query[None], P)[0] - 1
+
+    def _recall(self, live: np.ndarray) -> float:
+        """Returns recall on the keys as they are, as a lookup would find them now."""
+        rows = self._dnd.neighbours(self._keys.queries, np.zeros(len(self._keys.queries), int)).rows
+        return Truth(live, self._keys.queries).recall(rows.numpy()[:, 0] - 1)
+
+    def _write(self, keys: np.ndarray) -> None:
+        self._dnd.write(np.zeros(len(keys), int), keys, self._rng.normal(size=len(keys)))
+
+    def _minibatch(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """Draws held-out states and what their values shall be."""
+        chosen = self._rng.integers(0, len(self._keys.training), STATES_PER_STEP)
+        targets = self._rng.normal(size=STATES_PER_STEP)
+        return tf.constant(self._keys.training[chosen]), tf.constant(targets, tf.float32)
+
+
+class _Upkeep:
+    """Listens to an index: how many keys it was told to move, and what retrains took.
+
+    Attributes:
+        moved: Keys.
+        retrains: Whole rebuilds.
+        seconds: Spent in rebuilds.
+    """
+
+    def __init__(self, index: Any) -> None:
+        self._rebuild, self._move = index.rebuild, index.move
+        index.rebuild, index.move = self._hear_rebuild, self._hear_move
+        self.reset()
+
+    def reset(self) -> None:
+        """Starts from 0."""
+        self.moved, self.retrains, self._watch = 0, 0, Stopwatch()
+
+    @property
+    def seconds(self) -> float:
+        """See the class."""
+        return self._watch.seconds
+
+    def _hear_rebuild(self, keys: np.ndarray) -> None:
+        self.retrains += 1
+        with self._watch.running():
+            self._rebuild(keys)
+
+    def _hear_move(self, slots: np.ndarray, keys: np.ndarray) -> None:
+        self.moved += len(slots)
+        self._move(slots, keys)
+
+
+def _memory(
+    backend: str, entries: int, key_size: int
+) -> tuple[DifferentiableNeuralDictionary, RowRMSProp]:
+    dnd = DifferentiableNeuralDictionary(1, key_size, entries, P, index=backend)
+    return dnd, RowRMSProp(dnd, KEYS_LEARNING_RATE, VALUES_LEARNING_RATE)
+
+
+def _gradient_step(dnd: DifferentiableNeuralDictionary, optimizer: RowRMSProp) -> Any:
+    """Returns a traced step: lookup of given actions, squared loss, gradients, row-wise RMSProp."""
+
+    @tf.function
+    def step(queries: tf.Tensor, targets: tf.Tensor) -> None:
+        with tf.GradientTape() as tape:
+            values = dnd.lookup(queries, tf.zeros([STATES_PER_STEP], tf.int64))
+            loss = tf.reduce_sum(tf.square(targets - values))
+        optimizer.apply(*tape.gradient(loss, [dnd.tables.keys, dnd.tables.values]))
+
+    return step
+
+
+def _warm_up(backend: str, keys: np.ndarray) -> None:
+    """Does everything once in a small memory, so that the row pays for no library's start."""
+    dnd, optimizer = _memory(backend, len(keys), keys.shape[1])
+    dnd.write(np.zeros(len(keys), int), keys, np.zeros(len(keys)))
+    minibatch = tf.constant(keys[:1].repeat(STATES_PER_STEP, axis=0))
+    _gradient_step(dnd, optimizer)(minibatch, tf.ones([STATES_PER_STEP]))

@@ -1,0 +1,84 @@
+"""Policies over the memory's Q-values: greedy, and epsilon-greedy for collecting."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+import tensorflow_probability as tfp
+from tf_agents.policies import tf_policy
+from tf_agents.trajectories import policy_step
+from tf_agents.trajectories import time_step as ts
+from tf_agents.typing import types
+
+
+class NecInfo(NamedTuple):
+    """What acting computed, so that nothing is computed twice.
+
+    Attributes:
+        key: `h`, [B, key_size].
+        best_q: `max_a Q(s, a)`, [B].
+    """
+
+    key: Any
+    best_q: Any
+
+
+class EpsilonGreedyPolicy(tf_policy.TFPolicy):
+    """With probability epsilon any action, otherwise one of the highest Q-value (the first)."""
+
+    def __init__(
+        self,
+        time_step_spec: ts.TimeStep,
+        action_spec: types.NestedTensorSpec,
+        q_values: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]],
+        epsilon: Callable[[tf.Tensor], tf.Tensor] | float,
+        generator: tf.random.Generator,
+        info_spec: NecInfo | tuple = (),
+        name: str = "epsilon_greedy_policy",
+    ) -> None:
+        """A policy.
+
+        Args:
+            time_step_spec: As in every TF-Agents policy.
+            action_spec: One integer from 0 to A - 1.
+            q_values: From observations [B, ...] to keys [B, key_size] and Q-values [B, A].
+            epsilon: A number, or what the number of states in the batch makes of it; called once
+                for each batch, so that it can count steps.
+            generator: Source of chance; it belongs to the agent and is checkpointed with it.
+            info_spec: `NecInfo` of specs where keys and best Q-values are to be reported.
+            name: Of the policy.
+        """
+        super().__init__(time_step_spec, action_spec, info_spec=info_spec, name=name)
+        self._q_values = q_values
+        self._epsilon = epsilon
+        self._generator = generator
+        self._num_actions = int(self.action_spec.maximum) + 1
+
+    def _action(
+        self, time_step: ts.TimeStep, policy_state: types.NestedTensor, seed: Any = None
+    ) -> policy_step.PolicyStep:
+        del seed
+        keys, q = self._q_values(time_step.observation)
+        batch = tf.shape(q)[0]
+        greedy = tf.argmax(q, axis=-1, output_type=self.action_spec.dtype)
+        chance = self._generator.uniform([batch])
+        other = self._generator.uniform([batch], 0, self._num_actions, self.action_spec.dtype)
+        action = tf.where(chance < self._epsilon_for(batch), other, greedy)
+        info = NecInfo(keys, tf.reduce_max(q, axis=-1)) if self.info_spec else ()
+        return policy_step.PolicyStep(action, policy_state, info)
+
+    def _distribution(
+        self, time_step: ts.TimeStep, policy_state: types.NestedTensorSpec
+    ) -> policy_step.PolicyStep:
+        keys, q = self._q_values(time_step.observation)
+        epsilon = self._epsilon_for(tf.shape(q)[0])
+        greedy = tf.one_hot(tf.argmax(q, axis=-1), self._num_actions)
+        probs = epsilon / self._num_actions + (1.0 - epsilon) * greedy
+        distribution = tfp.distributions.Categorical(probs=probs, dtype=self.action_spec.dtype)
+        info = NecInfo(keys, tf.reduce_max(q, axis=-1)) if self.info_spec else ()
+        return policy_step.PolicyStep(distribution, policy_state, info)
+
+    def _epsilon_for(self, batch: tf.Tensor) -> tf.Tensor:
+        return tf.convert_to_tensor(
+            self._epsilon(batch) if callable(self._epsilon) else self._epsilon, tf.float32
+        )

@@ -1,0 +1,43 @@
+"""Returns: what a state and action turned out to be worth. Pure functions of one episode."""
+
+import numpy as np
+
+
+def n_step_returns(
+    rewards: np.ndarray, bootstrap_values: np.ndarray, discount: float, horizon: int
+) -> np.ndarray:
+    """Equation 3: `Q^(N)(s_t, a_t)`, N rewards and then the value of the state that follows.
+
+    `sum_{j<N} gamma^j r_{t+j} + gamma^N max_a Q(s_{t+N}, a)`, where a sum that reaches the end of
+    the episode stops there.
+
+    Args:
+        rewards: `r_t`, what action t brought, [T].
+        bootstrap_values: `max_a Q(s_t, a)` for t = 0 to T, [T + 1]. The last one is the value of
+            the state after the last reward: 0 where the episode terminated there.
+        discount: `gamma`.
+        horizon: `N`.
+
+    Returns:
+        float64 [T].
+    """
+    length = len(rewards)
+    to_the_end = np.zeros(length + 1)  # all discounted rewards from t on
+    for t in reversed(range(length)):
+        to_the_end[t] = rewards[t] + discount * to_the_end[t + 1]
+    end = np.minimum(np.arange(length) + horizon, length)
+    beyond = discount ** (end - np.arange(length))
+    return to_the_end[:-1] + beyond * (np.asarray(bootstrap_values, float)[end] - to_the_end[end])
+
+
+def monte_carlo_returns(rewards: np.ndarray, discount: float) -> np.ndarray:
+    """All rewards to the end of the episode, as MFEC writes them (Blundell et al., 2016).
+
+    Args:
+        rewards: [T].
+        discount: `gamma`; 1 in MFEC.
+
+    Returns:
+        float64 [T].
+    """
+    return n_step_returns(rewards, np.zeros(len(rewards) + 1), discount, horizon=len(rewards) or 1)

@@ -1,0 +1,88 @@
+import csv
+import pathlib
+
+import ale_py
+import ale_py.roms
+import numpy as np
+import pytest
+
+from nec_tf.environments import games
+
+DATA = pathlib.Path(__file__).parents[1] / "data"  # the paper's tables
+AGENTS = ["dqn", "q_star_lambda", "retrace_lambda", "prioritised_replay", "a3c", "nec", "mfec"]
+
+
+def read_csv(name):
+    with open(DATA / name, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize(
+    "name", ["MsPacman", "mspacman", "ms_pacman", "Ms. Pac-Man", "MS PACMAN", "ALE/MsPacman-v5"]
+)
+def test_a_game_is_found_under_any_spelling(name):
+    assert games.find_game(name).env_id == "ALE/MsPacman-v5"
+
+
+def test_a_game_has_its_ids_and_scores():
+    assert games.find_game("frostbite") == games.Game(
+        id="frostbite",
+        env_id="ALE/Frostbite-v5",
+        num_actions=18,
+        random_score=65.2,
+        human_score=4334.7,
+    )
+    assert games.find_game("up_n_down").name == "UpNDown"
+    assert games.find_game("Video Pinball").random_score == 0.0
+
+
+@pytest.mark.parametrize("game", games.GAMES.values(), ids=lambda game: game.id)
+def test_every_game_is_found_by_all_its_names(game):
+    for name in (game.id, game.env_id, game.name):
+        assert games.find_game(name) is game
+
+
+@pytest.mark.parametrize("name", ["Frostbit", "ALE/Frostbit-v5", "frost bites"])
+def test_an_unknown_name_gets_the_nearest_ones(name):
+    with pytest.raises(ValueError, match=r"did you mean Frostbite.*\? .*GAMES lists all 57"):
+        games.find_game(name)
+
+
+def test_each_suggestion_is_made_once():
+    with pytest.raises(ValueError, match="unknown game 'ALE/Pon'") as error:
+        games.find_game("ALE/Pon")
+    assert str(error.value).count("Pong") == 1
+
+
+def test_a_name_like_no_other_gets_no_suggestion():
+    with pytest.raises(ValueError, match=r"unknown game '': nec_tf.environments.games.GAMES"):
+        games.find_game("")
+
+
+def test_random_is_0_per_cent_and_human_100():
+    pong = games.find_game("pong")
+    assert pong.human_normalised(-20.7) == 0.0
+    assert pong.human_normalised(14.6) == 100.0
+    assert pong.human_normalised(-20.7 - 35.3) == pytest.approx(-100.0)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize(
+    ("table", "average"),
+    [("median_human_normalised.csv", np.median), ("mean_human_normalised.csv", np.mean)],
+)
+def test_the_papers_summary_at_10m_frames_follows_from_its_scores(table, average, agent):
+    [expected] = [row[agent] for row in read_csv(table) if row["frames"] == "10000000"]
+    scores = {row["game"]: float(row[agent]) for row in read_csv("scores_at_10m_frames.csv")}
+    assert scores.keys() == games.GAMES.keys()
+    normalised = [games.GAMES[game].human_normalised(score) for game, score in scores.items()]
+    # Both sides are rounded: the paper's scores and its summary, each to 0.1.
+    assert average(normalised) == pytest.approx(float(expected), abs=0.1)
+
+
+def test_numbers_of_actions_are_the_emulators():
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    for game in games.GAMES.values():
+        ale = ale_py.ALEInterface()
+        ale.loadROM(ale_py.roms.get_rom_path(game.id))
+        assert len(ale.getMinimalActionSet()) == game.num_actions, game.id
