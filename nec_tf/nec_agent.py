@@ -154,6 +154,8 @@ class NecAgent(tf_agent.TFAgent):
             if seed is None
             else tf.random.Generator.from_seed(seed)
         )
+        # Evaluations draw from a source of their own, so that they leave no trace in training.
+        self.evaluation_generator = self.generator.split(1)[0]
         self.steps = tf.Variable(0, trainable=False, dtype=tf.int64, name="steps")
         # The v1 optimizer has epsilon inside the root, as RowRMSProp does; Keras' adds it outside.
         self._optimizer = tf.compat.v1.train.RMSPropOptimizer(
@@ -178,7 +180,7 @@ class NecAgent(tf_agent.TFAgent):
                 action_spec,
                 lambda observation: self._q_values(observation, training=False),
                 config.evaluation_epsilon,
-                self.generator,
+                self.evaluation_generator,
                 name="nec_policy",
             ),
             collect_policy=EpsilonGreedyPolicy(

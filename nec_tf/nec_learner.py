@@ -23,6 +23,8 @@ class NecLearner:
         agent: Its policies act.
     """
 
+    METRICS = ("epsilon", "memory", "replay", "loss", "q", "error", "known_states")
+
     def __init__(
         self,
         time_step_spec: ts.TimeStep,
@@ -68,6 +70,10 @@ class NecLearner:
         if sums["written"]:
             metrics["known_states"] = sums["known"] / sums["written"]
         return metrics
+
+    def begin_evaluation(self, seed: int) -> None:
+        """Makes the chance in the agent's evaluation policy start from a seed."""
+        self.agent.evaluation_generator.reset_from_seed(seed)
 
     def trackables(self) -> dict[str, Any]:
         """What `tf.train.Checkpoint` saves."""

@@ -1,0 +1,88 @@
+"""Flags that the programs share: the same name for the same thing everywhere."""
+
+import dataclasses
+from typing import Any
+
+from absl import flags
+
+from trainers.experiment import Experiment, Settings, default_run_dir
+from trainers.registry import AGENTS, find_agent
+from trainers.tasks import Task
+
+FLAGS = flags.FLAGS
+
+
+def define_run_flags(frames: int, eval_every_frames: int, log_every_frames: int, unit: str) -> None:
+    """Defines the flags of a training program, with its defaults."""
+    flags.DEFINE_string("agent", "nec", f"Agent to train: {', '.join(AGENTS)}.")
+    flags.DEFINE_integer("frames", frames, f"How long to train, in {unit}; a run goes on to more.")
+    flags.DEFINE_integer("seed", 1, "Seed of everything that is chance.")
+    flags.DEFINE_string(
+        "run_dir",
+        None,
+        "Folder of the run; the same command resumes it. (default: runs/<agent>-<task>-<seed>)",
+    )
+    flags.DEFINE_integer("num_envs", 1, "Environments that are played side by side.")
+    flags.DEFINE_integer(
+        "eval_every_frames", eval_every_frames, f"From one evaluation to the next, in {unit}."
+    )
+    flags.DEFINE_integer("eval_episodes", 10, "Episodes of an evaluation.")
+    flags.DEFINE_integer(
+        "checkpoint_every_frames", eval_every_frames, f"Between checkpoints, in {unit}."
+    )
+    flags.DEFINE_integer(
+        "log_every_frames", log_every_frames, f"Between rows of metrics.csv, in {unit}."
+    )
+    flags.DEFINE_bool("video", True, "Film the best evaluation to videos/best.mp4.")
+
+
+def define_agent_flags(**defaults: Any) -> None:
+    """Defines a flag for every setting of every agent.
+
+    Args:
+        **defaults: Settings for which this program has a default of its own.
+    """
+    define = {int: flags.DEFINE_integer, float: flags.DEFINE_float, str: flags.DEFINE_string}
+    for kind in AGENTS.values():
+        for field in dataclasses.fields(kind.config):
+            if field.name in FLAGS:
+                continue
+            default = defaults.get(field.name, field.default)
+            explanation = f"{field.metadata['help']} (default: {default})"
+            if isinstance(default, bool):
+                flags.DEFINE_bool(field.name, None, explanation)
+            else:
+                define[type(field.default)](field.name, None, explanation)
+
+
+def settings_from_flags(task: Task) -> Settings:
+    """Returns the settings that the flags say."""
+    values = {f.name: FLAGS[f.name].value for f in dataclasses.fields(Settings)}
+    values["run_dir"] = FLAGS.run_dir or default_run_dir(FLAGS.agent, task, FLAGS.seed)
+    return Settings(**values)
+
+
+def agent_config_from_flags(**defaults: Any) -> Any:
+    """Returns the configuration of the chosen agent: its defaults, and what flags say instead."""
+    kind = find_agent(FLAGS.agent)
+    names = [field.name for field in dataclasses.fields(kind.config)]
+    chosen = {name: FLAGS[name].value for name in names if FLAGS[name].value is not None}
+    own = {name: value for name, value in defaults.items() if name in names}
+    return kind.config(**{**own, **chosen})
+
+
+def train(task: Task, extra: dict[str, Any], **defaults: Any) -> None:
+    """Trains what the flags say on a task, and says where everything is.
+
+    Args:
+        task: What is played.
+        extra: Settings of the program that belong into `config.json`.
+        **defaults: Settings of the agent for which the program has a default of its own.
+    """
+    settings = settings_from_flags(task)
+    experiment = Experiment(task, settings, agent_config_from_flags(**defaults), extra)
+    if experiment.frames:
+        print(f"Going on with {settings.run_dir} at {experiment.frames:,} frames.")
+    finished = experiment.run()
+    state = "finished" if finished else "saved; the same command goes on"
+    print(f"{settings.run_dir}: {experiment.frames:,} frames, {state}.")

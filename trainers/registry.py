@@ -1,0 +1,69 @@
+"""The agents that the programs can train, by the name that `--agent` takes.
+
+A new agent is one module with a configuration and a learner, and one line here.
+"""
+
+import dataclasses
+import difflib
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+from tf_agents.agents import tf_agent
+from tf_agents.trajectories import trajectory
+
+from nec_tf.nec_agent import NecConfig
+from nec_tf.nec_learner import NecLearner
+
+
+class Learner(Protocol):
+    """What the experiment loop asks of an agent; see `NecLearner` for what each does."""
+
+    METRICS: tuple[str, ...]
+    agent: tf_agent.TFAgent
+
+    def observe(self, experience: trajectory.Trajectory) -> None:
+        """Takes one step of every environment and learns from it."""
+
+    def metrics(self) -> dict[str, float]:
+        """Returns numbers by the names in `METRICS`, those that are known."""
+
+    def begin_evaluation(self, seed: int) -> None:
+        """Makes the chance in `agent.policy` start from a seed."""
+
+    def trackables(self) -> dict[str, Any]:
+        """What `tf.train.Checkpoint` saves."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What is saved beside it."""
+
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        """Takes what `arrays` returned."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AgentKind:
+    """A configuration class and a learner class that is made with it."""
+
+    config: type
+    learner: type
+
+
+AGENTS = {"nec": AgentKind(NecConfig, NecLearner)}
+
+
+def find_agent(name: str) -> AgentKind:
+    """Returns an agent by its name; a wrong one gets the nearest."""
+    if name not in AGENTS:
+        near = difflib.get_close_matches(name, AGENTS) or list(AGENTS)
+        raise ValueError(f"unknown agent {name!r}: did you mean {' or '.join(near)}?")
+    return AGENTS[name]
+
+
+def make_learner(
+    kind: AgentKind, environment: Any, embedding: tf.keras.Model, config: Any, seed: int
+) -> Learner:
+    """Returns a learner that knows nothing yet, for an environment's specs."""
+    return kind.learner(
+        environment.time_step_spec(), environment.action_spec(), embedding, config, seed
+    )

@@ -1,0 +1,38 @@
+"""Trains an agent on an Atari game by the paper's protocol.
+
+  python trainers/train_atari.py --game=Frostbite
+  python trainers/train_atari.py --game=ms_pacman --frames=1000000 --seed=2
+
+The run's folder (--run_dir) gets config.json, metrics.csv, TensorBoard events, checkpoints and a
+video of the best evaluation. Ctrl-C saves; the same command goes on; a larger --frames goes on
+further. Frames are emulator frames: one step of the agent is four.
+"""
+
+# isort: off
+from trainers.errors import UserError, guarded  # first: it quietens TensorFlow's start
+
+# isort: on
+from absl import app, flags
+
+from trainers import command_line, tasks
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("game", "Frostbite", "Atari game: Frostbite, ms_pacman, ... (57 of them).")
+flags.DEFINE_string("protocol", "paper", "Rules of play: paper, or machado (sticky actions).")
+command_line.define_run_flags(
+    frames=10_000_000, eval_every_frames=200_000, log_every_frames=10_000, unit="emulator frames"
+)
+command_line.define_agent_flags()
+flags.adopt_module_key_flags(command_line)
+
+
+def main() -> None:
+    """Trains, or goes on training."""
+    if FLAGS.protocol not in tasks.PROTOCOLS:
+        raise UserError(f"--protocol must be one of {', '.join(tasks.PROTOCOLS)}")
+    task = tasks.atari_task(FLAGS.game, tasks.PROTOCOLS[FLAGS.protocol])
+    command_line.train(task, {"protocol": FLAGS.protocol})
+
+
+if __name__ == "__main__":
+    app.run(guarded(main))
