@@ -43,7 +43,7 @@ def _collect(count: int, key_size: int, game: str) -> np.ndarray:
     )
     rng = np.random.default_rng(0)
     keys = np.empty((count, key_size), np.float32)
-    observations, _ = environment.reset(seed=0)
+    observations: np.ndarray = environment.reset(seed=0)[0]
     states: list[np.ndarray] = []
     done = 0
     with tqdm(total=count, desc=f"encoding {game}", unit="state") as bar:

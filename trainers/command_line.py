@@ -1,12 +1,14 @@
 """Flags that the programs share: the same name for the same thing everywhere."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from absl import flags
 
-from trainers.experiment import Experiment, Settings, default_run_dir
+from trainers.experiment import Experiment
 from trainers.registry import AGENTS, find_agent
+from trainers.run import Run, Settings, default_run_dir
 from trainers.tasks import Task
 
 FLAGS = flags.FLAGS
@@ -42,23 +44,24 @@ def define_agent_flags(**defaults: Any) -> None:
     Args:
         **defaults: Settings for which this program has a default of its own.
     """
-    define = {int: flags.DEFINE_integer, float: flags.DEFINE_float, str: flags.DEFINE_string}
+    define: dict[type, Callable[..., Any]] = {
+        bool: flags.DEFINE_bool,
+        int: flags.DEFINE_integer,
+        float: flags.DEFINE_float,
+        str: flags.DEFINE_string,
+    }
     for kind in AGENTS.values():
         for field in dataclasses.fields(kind.config):
             if field.name in FLAGS:
                 continue
             default = defaults.get(field.name, field.default)
             explanation = f"{field.metadata['help']} (default: {default})"
-            if isinstance(default, bool):
-                flags.DEFINE_bool(field.name, None, explanation)
-            else:
-                define[type(field.default)](field.name, None, explanation)
+            define[type(field.default)](field.name, None, explanation)
 
 
-def settings_from_flags(task: Task) -> Settings:
+def settings_from_flags() -> Settings:
     """Returns the settings that the flags say."""
-    values = {f.name: FLAGS[f.name].value for f in dataclasses.fields(Settings)}
-    values["run_dir"] = FLAGS.run_dir or default_run_dir(FLAGS.agent, task, FLAGS.seed)
+    values: dict[str, Any] = {f.name: FLAGS[f.name].value for f in dataclasses.fields(Settings)}
     return Settings(**values)
 
 
@@ -71,18 +74,18 @@ def agent_config_from_flags(**defaults: Any) -> Any:
     return kind.config(**{**own, **chosen})
 
 
-def train(task: Task, extra: dict[str, Any], **defaults: Any) -> None:
+def train(task: Task, **defaults: Any) -> None:
     """Trains what the flags say on a task, and says where everything is.
 
     Args:
         task: What is played.
-        extra: Settings of the program that belong into `config.json`.
         **defaults: Settings of the agent for which the program has a default of its own.
     """
-    settings = settings_from_flags(task)
-    experiment = Experiment(task, settings, agent_config_from_flags(**defaults), extra)
-    if experiment.frames:
-        print(f"Going on with {settings.run_dir} at {experiment.frames:,} frames.")
-    finished = experiment.run()
+    config = agent_config_from_flags(**defaults)
+    run_dir = FLAGS.run_dir or default_run_dir(FLAGS.agent, task, FLAGS.seed)
+    run = Run(run_dir, task, settings_from_flags(), config)
+    if run.progress.frames:
+        print(f"Going on with {run_dir} at {run.progress.frames:,} frames.")
+    finished = Experiment(run).run()
     state = "finished" if finished else "saved; the same command goes on"
-    print(f"{settings.run_dir}: {experiment.frames:,} frames, {state}.")
+    print(f"{run_dir}: {run.progress.frames:,} frames, {state}.")

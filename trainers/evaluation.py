@@ -1,7 +1,7 @@
 """Evaluation: whole episodes with the agent's own policy, in environments of their own."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import imageio.v2 as imageio
 import numpy as np
@@ -13,6 +13,15 @@ from tf_agents.utils import common
 from trainers.tasks import Task
 
 _LONGEST_VIDEO = 5 * 60  # seconds
+
+
+EVALUATION_COLUMNS = (
+    "eval_mean",
+    "eval_median",
+    "eval_std",
+    "eval_distinct",
+    "human_normalised",
+)
 
 
 class Episode(NamedTuple):
@@ -78,7 +87,8 @@ def record_video(task: Task, episode: Episode, path: Path) -> None:
     env.reset(seed=episode.seed)
     fps = task.steps_per_second
     unfinished = path.with_name(f"unfinished-{path.name}")
-    with imageio.get_writer(unfinished, fps=fps, macro_block_size=1, quality=6) as video:
+    writer: Any = imageio.get_writer(unfinished, fps=fps)
+    with writer as video:
         video.append_data(env.render())
         for action in episode.actions[: _LONGEST_VIDEO * fps]:
             env.step(action)

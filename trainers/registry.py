@@ -8,12 +8,13 @@ import difflib
 from typing import Any, Protocol
 
 import numpy as np
-import tensorflow as tf
 from tf_agents.agents import tf_agent
 from tf_agents.trajectories import trajectory
 
+from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
 from nec_tf.nec_agent import NecConfig
 from nec_tf.nec_learner import NecLearner
+from trainers.tasks import Task
 
 
 class Learner(Protocol):
@@ -61,9 +62,10 @@ def find_agent(name: str) -> AgentKind:
 
 
 def make_learner(
-    kind: AgentKind, environment: Any, embedding: tf.keras.Model, config: Any, seed: int
+    kind: AgentKind, task: Task, environment: GymnasiumEnvironment, config: Any, seed: int
 ) -> Learner:
-    """Returns a learner that knows nothing yet, for an environment's specs."""
+    """Returns a learner that knows nothing yet, for a task and its environment's specs."""
+    embedding = task.make_embedding(config.key_size, seed)
     return kind.learner(
         environment.time_step_spec(), environment.action_spec(), embedding, config, seed
     )

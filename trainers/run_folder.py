@@ -44,7 +44,7 @@ class RunFolder:
         unfinished.mkdir(parents=True)
         try:
             checkpoint.write(str(unfinished / "model"))
-            np.savez(unfinished / "arrays.npz", **arrays)  # type: ignore[arg-type]
+            np.savez(unfinished / "arrays.npz", **arrays)
             _write_json(unfinished / "progress.json", {**progress, "frames": frames})
         except (OSError, tf.errors.OpError) as error:
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -71,7 +71,7 @@ class RunFolder:
             with np.load(newest / "arrays.npz", allow_pickle=False) as file:
                 arrays = dict(file)
             checkpoint.read(str(newest / "model")).assert_existing_objects_matched()
-        except (OSError, ValueError, KeyError, AssertionError, zipfile.BadZipFile) as error:
+        except (OSError, ValueError, LookupError, AssertionError, zipfile.BadZipFile) as error:
             raise self._damaged(newest, error) from error
         except tf.errors.OpError as error:
             raise self._damaged(newest, error) from error
@@ -101,7 +101,7 @@ class RunFolder:
             raise UserError(
                 f"{path} is not readable as JSON ({error}); choose another --run_dir"
             ) from error
-        now = json.loads(json.dumps(config))
+        before, now = _flat(before), _flat(json.loads(json.dumps(config)))
         different = [
             f"{name} was {before.get(name)!r} and is now {now.get(name)!r}"
             for name in sorted({*before, *now})
@@ -147,6 +147,14 @@ class MetricsLog:
     def flush(self) -> None:
         """Makes sure that TensorBoard sees everything."""
         self._events.flush()
+
+
+def _flat(config: dict[str, Any]) -> dict[str, Any]:
+    """Returns the settings of a configuration and of those within it, by name."""
+    flat: dict[str, Any] = {}
+    for name, value in config.items():
+        flat |= _flat(value) if isinstance(value, dict) else {name: value}
+    return flat
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:

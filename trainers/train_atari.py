@@ -9,7 +9,7 @@ further. Frames are emulator frames: one step of the agent is four.
 """
 
 # isort: off
-from trainers.errors import UserError, guarded  # first: it quietens TensorFlow's start
+from trainers.program import guarded  # first: it makes the libraries start quietly
 
 # isort: on
 from absl import app, flags
@@ -28,10 +28,7 @@ flags.adopt_module_key_flags(command_line)
 
 def main() -> None:
     """Trains, or goes on training."""
-    if FLAGS.protocol not in tasks.PROTOCOLS:
-        raise UserError(f"--protocol must be one of {', '.join(tasks.PROTOCOLS)}")
-    task = tasks.atari_task(FLAGS.game, tasks.PROTOCOLS[FLAGS.protocol])
-    command_line.train(task, {"protocol": FLAGS.protocol})
+    command_line.train(tasks.atari_task(FLAGS.game, FLAGS.protocol))
 
 
 if __name__ == "__main__":

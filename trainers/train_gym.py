@@ -6,7 +6,7 @@ Frames are steps of the environment here. Everything else is as in train_atari.p
 """
 
 # isort: off
-from trainers.errors import guarded  # first: it quietens TensorFlow's start
+from trainers.program import guarded  # first: it makes the libraries start quietly
 
 # isort: on
 from absl import app, flags
@@ -35,7 +35,7 @@ flags.adopt_module_key_flags(command_line)
 
 def main() -> None:
     """Trains, or goes on training."""
-    command_line.train(tasks.gym_task(FLAGS.env), {}, **DEFAULTS)
+    command_line.train(tasks.gym_task(FLAGS.env), **DEFAULTS)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,162 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_agents.specs import tensor_spec
+from tf_agents.trajectories import time_step as ts
+
+from nec_tf import embeddings
+from nec_tf.n_step_driver import NStepTuples
+from nec_tf.nec_agent import Experience, NecAgent, NecConfig
+
+TIME_STEP_SPEC = ts.time_step_spec(tf.TensorSpec([3], tf.float32))
+ACTION_SPEC = tensor_spec.BoundedTensorSpec([], tf.int64, 0, 1)
+SMALL = NecConfig(key_size=4, capacity=100, num_neighbours=5, index="exact")
+
+
+def make_agent(**settings):
+    config = dataclasses.replace(SMALL, **settings)
+    embedding = embeddings.mlp((3,), config.key_size, seed=0)
+    counter = tf.Variable(0, dtype=tf.int64)
+    return NecAgent(TIME_STEP_SPEC, ACTION_SPEC, embedding, config, 0, counter)
+
+
+def tuples(agent, count, seed=0):
+    rng = np.random.default_rng(seed)
+    observations = rng.normal(size=(count, 3)).astype(np.float32)
+    return NStepTuples(
+        0,
+        observations,
+        rng.integers(0, 2, count),
+        observations.sum(1),
+        agent.embedding(observations).numpy(),
+    )
+
+
+def experience(written):
+    return Experience(*map(tf.constant, (written.observations, written.actions, written.returns)))
+
+
+def test_acting_looks_up_every_action():
+    agent = make_agent()
+    agent.write(tuples(agent, 40))
+    observation = np.ones((2, 3), np.float32)
+    step = agent.collect_policy.action(ts.restart(tf.constant(observation), 2))
+    keys = agent.embedding(observation)
+    np.testing.assert_allclose(step.info.key, keys)
+    np.testing.assert_allclose(step.info.best_q, tf.reduce_max(agent.dnd(keys), axis=-1))
+
+
+def test_loss_is_the_mean_squared_difference_from_the_returns():
+    agent = make_agent()
+    written = tuples(agent, 40)
+    agent.write(written)
+    q = agent.dnd(agent.embedding(written.observations), written.actions)
+    loss = agent.loss(experience(written))
+    np.testing.assert_allclose(loss.loss, np.mean((q - written.returns) ** 2), rtol=1e-5)
+    np.testing.assert_allclose(loss.extra.q, np.mean(q), rtol=1e-5)
+
+
+def test_training_lowers_the_loss_and_counts_each_step_once():
+    agent = make_agent(learning_rate=1e-3, keys_learning_rate=1e-3, values_learning_rate=1e-2)
+    agent.write(tuples(agent, 40))
+    held = experience(tuples(agent, 64, seed=1))
+    train = tf.function(agent.train)
+    losses = [float(train(held).loss) for _ in range(60)]
+    assert losses[-1] < 0.5 * losses[0]
+    assert int(agent.train_step_counter) == 60
+
+
+@pytest.mark.parametrize("moving", ["learning_rate", "keys_learning_rate", "values_learning_rate"])
+def test_each_learning_rate_moves_its_own_part(moving):
+    rates = dict.fromkeys(("learning_rate", "keys_learning_rate", "values_learning_rate"), 0.0)
+    agent = make_agent(**(rates | {moving: 1e-2}))
+    agent.write(tuples(agent, 40))
+    parts = {
+        "learning_rate": agent.embedding.trainable_variables[0],
+        "keys_learning_rate": agent.dnd.tables.keys,
+        "values_learning_rate": agent.dnd.tables.values,
+    }
+    before = {name: part.numpy() for name, part in parts.items()}
+    agent.train(experience(tuples(agent, 32, seed=1)))
+    moved = {name for name, part in parts.items() if (part.numpy() != before[name]).any()}
+    assert moved == {moving}
+
+
+@pytest.mark.parametrize("by_key", [True, False])
+def test_a_state_that_comes_again_is_recognised(by_key):
+    agent = make_agent(recognise_by_key=by_key, alpha=0.5)
+    written = tuples(agent, 10)
+    assert agent.write(written) == 0
+    assert agent.write(written._replace(returns=written.returns + 2)) == 10
+    assert agent.dnd.sizes.sum() == 10
+    stored = np.sort(agent.dnd.tables.values.numpy()[1:11])
+    np.testing.assert_allclose(stored, np.sort(written.returns + 1), rtol=1e-5)
+
+
+def test_the_observation_still_recognises_a_state_whose_key_drifted():
+    agent = make_agent()
+    written = tuples(agent, 10)
+    agent.write(written)
+    assert agent.write(written._replace(keys=written.keys + 1)) == 10
+    np.testing.assert_allclose(agent.dnd.tables.keys.numpy()[1:11], written.keys + 1)
+
+
+def test_epsilon_falls_from_start_to_end_as_the_agent_acts():
+    agent = make_agent(epsilon_start=1.0, epsilon_end=0.2, epsilon_from=10, epsilon_until=20)
+    assert [round(float(agent.epsilon_at(s)), 3) for s in (0, 10, 15, 20, 99)] == [
+        *(1, 1, 0.6, 0.2, 0.2)
+    ]
+    agent.collect_policy.action(ts.restart(tf.zeros([6, 3]), 6))
+    assert int(agent.steps) == 6
+    agent.policy.action(ts.restart(tf.zeros([6, 3]), 6))
+    assert int(agent.steps) == 6
+
+
+def test_evaluation_leaves_no_trace_in_the_memory_or_in_the_chance_of_training():
+    agent = make_agent()
+    agent.write(tuples(agent, 40))
+    stamps, state = agent.dnd.tables.stamps.numpy(), agent.generator.state.numpy()
+    agent.policy.action(ts.restart(tf.zeros([6, 3]), 6))
+    np.testing.assert_array_equal(agent.dnd.tables.stamps.numpy(), stamps)
+    np.testing.assert_array_equal(agent.generator.state.numpy(), state)
+
+
+def test_checkpoint_holds_everything_that_training_needs(tmp_path):
+    first, second = make_agent(), make_agent()
+    first.write(tuples(first, 40))
+    held = experience(tuples(first, 32, seed=1))
+    first.train(held)
+    path = tf.train.Checkpoint(**first.trackables()).write(str(tmp_path / "model"))
+    tf.train.Checkpoint(**second.trackables()).read(path).assert_existing_objects_matched()
+    for _ in range(3):
+        assert float(first.train(held).loss) == float(second.train(held).loss)
+    actions = [a.collect_policy.action(ts.restart(tf.zeros([50, 3]), 50)) for a in (first, second)]
+    np.testing.assert_array_equal(actions[0].action, actions[1].action)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("horizon", 0),
+        ("capacity", 3),
+        ("num_neighbours", 0),
+        ("alpha", 0.0),
+        ("discount", 1.5),
+        ("learning_rate", -1.0),
+        ("epsilon_end", 2.0),
+        ("epsilon_from", 10**9),
+        ("batch_size", 0),
+    ],
+)
+def test_impossible_settings_are_refused_by_name(setting, value):
+    with pytest.raises(ValueError, match=setting):
+        dataclasses.replace(SMALL, **{setting: value})
+
+
+def test_the_paper_s_settings_are_the_defaults():
+    config = NecConfig()
+    assert (config.discount, config.horizon, config.capacity) == (0.99, 100, 500_000)
+    assert (config.num_neighbours, config.replay_capacity) == (50, 100_000)
+    assert (config.batch_size, config.update_period) == (32, 4)

@@ -1,0 +1,67 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_agents.specs import tensor_spec
+from tf_agents.trajectories import time_step as ts
+
+from nec_tf.policies import EpsilonGreedyPolicy, NecInfo
+
+TIME_STEP_SPEC = ts.time_step_spec(tf.TensorSpec([4], tf.float32))
+ACTION_SPEC = tensor_spec.BoundedTensorSpec([], tf.int64, 0, 3)
+
+
+def q_values(observation):
+    """Q-values are the observation itself, keys twice that."""
+    return 2 * observation, observation
+
+
+def make_policy(epsilon, info_spec=(), seed=0):
+    generator = tf.random.Generator.from_seed(seed)
+    return EpsilonGreedyPolicy(TIME_STEP_SPEC, ACTION_SPEC, q_values, epsilon, generator, info_spec)
+
+
+def act(policy, observations):
+    return policy.action(ts.restart(tf.constant(observations, tf.float32), len(observations)))
+
+
+def test_greedy_takes_the_highest_q_and_the_first_of_equals():
+    actions = act(make_policy(0.0), [[0, 3, 1, 2], [5, 1, 5, 0], [0, 0, 0, 1]]).action
+    assert actions.numpy().tolist() == [1, 0, 3]
+
+
+def test_epsilon_one_is_uniform_over_all_actions():
+    actions = act(make_policy(1.0), np.tile([0, 9, 0, 0], (8000, 1))).action.numpy()
+    assert np.abs(np.bincount(actions, minlength=4) - 2000).max() < 200
+
+
+def test_epsilon_is_the_share_of_random_actions():
+    actions = act(make_policy(0.2), np.tile([0, 9, 0, 0], (20_000, 1))).action.numpy()
+    assert np.mean(actions == 1) == pytest.approx(0.8 + 0.2 / 4, abs=0.01)
+
+
+def test_reports_key_and_best_q_where_asked():
+    spec = NecInfo(tf.TensorSpec([4], tf.float32), tf.TensorSpec([], tf.float32))
+    info = act(make_policy(1.0, spec), [[0, 3, 1, 2], [5, 1, 5, 0]]).info
+    np.testing.assert_array_equal(info.key, [[0, 6, 2, 4], [10, 2, 10, 0]])
+    np.testing.assert_array_equal(info.best_q, [3, 5])
+    assert act(make_policy(1.0), [[0, 3, 1, 2]]).info == ()
+
+
+def test_epsilon_may_depend_on_how_many_states_are_acted_on():
+    sizes = []
+    policy = make_policy(lambda batch: sizes.append(int(batch)) or 0.0)
+    act(policy, [[0, 3, 1, 2], [5, 1, 5, 0]])
+    assert sizes == [2]
+
+
+def test_the_same_seed_gives_the_same_actions():
+    observations = np.zeros((50, 4))
+    first, second, other = (act(make_policy(1.0, seed=s), observations).action for s in (1, 1, 2))
+    np.testing.assert_array_equal(first, second)
+    assert (first.numpy() != other.numpy()).any()
+
+
+def test_distribution_gives_the_same_probabilities():
+    step = ts.restart(tf.constant([[0.0, 3, 1, 2]]), 1)
+    probs = make_policy(0.2).distribution(step).action.probs_parameter()
+    np.testing.assert_allclose(probs, [[0.05, 0.85, 0.05, 0.05]], rtol=1e-6)

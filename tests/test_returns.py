@@ -1,0 +1,59 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nec_tf.returns import monte_carlo_returns, n_step_returns
+
+numbers = st.floats(-100, 100)
+
+
+def by_equation_3(rewards, values, gamma, n):
+    """Equation 3 term by term; a sum that reaches the end of the episode stops there."""
+    length = len(rewards)
+    result = []
+    for t in range(length):
+        last = min(t + n, length)
+        total = sum(gamma**j * rewards[t + j] for j in range(last - t))
+        result.append(total + gamma ** (last - t) * values[last])
+    return result
+
+
+def test_worked_out_by_hand():
+    # N = 2, gamma = 0.5: t=0: 1 + 2/2 + 40/4 = 12; t=1: 2 + 3/2 + 50/4 = 16; t=2: 3 + 50/2 = 28
+    returns = n_step_returns(np.array([1.0, 2, 3]), np.array([20.0, 30, 40, 50]), 0.5, 2)
+    np.testing.assert_allclose(returns, [12, 16, 28])
+
+
+def test_termination_is_a_last_value_of_zero():
+    returns = n_step_returns(np.array([1.0, 2, 3]), np.array([20.0, 30, 40, 0]), 0.5, 2)
+    np.testing.assert_allclose(returns, [12, 3.5, 3])
+
+
+@given(
+    st.lists(st.tuples(numbers, numbers), min_size=1, max_size=30),
+    numbers,
+    st.floats(0, 1),
+    st.integers(1, 40),
+)
+def test_equals_the_equation_term_by_term(steps, last, gamma, n):
+    rewards = np.array([reward for reward, _ in steps])
+    values = np.array([value for _, value in steps] + [last])
+    np.testing.assert_allclose(
+        n_step_returns(rewards, values, gamma, n),
+        by_equation_3(rewards, values, gamma, n),
+        atol=1e-8,
+    )
+
+
+def test_a_value_that_no_return_needs_is_not_used():
+    values = np.array([1.0, 2, 3, np.nan])
+    assert np.isfinite(n_step_returns(np.ones(3), values, 0.9, 2)[:1]).all()
+
+
+def test_monte_carlo_adds_all_rewards():
+    np.testing.assert_allclose(monte_carlo_returns(np.array([1.0, 2, 3]), 1.0), [6, 5, 3])
+    np.testing.assert_allclose(monte_carlo_returns(np.array([1.0, 2, 4]), 0.5), [3, 4, 4])
+
+
+def test_an_empty_episode_has_no_returns():
+    assert len(monte_carlo_returns(np.array([]), 0.9)) == 0

@@ -1,0 +1,50 @@
+"""Evaluates the agent of a run as its newest checkpoint has it.
+
+  python trainers/evaluate.py --run_dir=runs/nec-frostbite-1 --eval_episodes=30
+
+Plays whole games (a lost life does not end them) with the run's own configuration, prints the
+scores and can film the best one. The run is not changed.
+"""
+
+# isort: off
+from trainers.program import guarded  # first: it makes the libraries start quietly
+
+# isort: on
+from pathlib import Path
+
+from absl import app, flags
+
+from trainers import evaluation
+from trainers.errors import UserError
+from trainers.run import load_run
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("run_dir", None, "Folder of a run of train_atari.py or train_gym.py.")
+flags.DEFINE_integer("eval_episodes", 30, "Episodes to play.")
+flags.DEFINE_integer("seed", 1, "Seed of the environments and of the policy.")
+flags.DEFINE_string("video", None, "Where to write a film of the best episode, *.mp4 or *.gif.")
+
+
+def main() -> None:
+    """Evaluates and prints."""
+    if FLAGS.run_dir is None:
+        raise UserError("--run_dir is wanted: the folder of a run, such as runs/nec-frostbite-1")
+    if FLAGS.eval_episodes < 1:
+        raise UserError(f"--eval_episodes must be at least 1, not {FLAGS.eval_episodes}")
+    run = load_run(FLAGS.run_dir)
+    task = run.task
+    run.learner.begin_evaluation(FLAGS.seed)
+    evaluator = evaluation.Evaluator(task, run.learner.agent.policy, FLAGS.eval_episodes)
+    episodes = evaluator.play(FLAGS.seed)
+    frames = run.progress.frames
+    print(f"{FLAGS.run_dir} at {frames:,} frames, {FLAGS.eval_episodes} episodes of {task.name}:")
+    print("scores  " + " ".join(f"{episode.score:g}" for episode in episodes))
+    for name, value in evaluation.summarise(task, episodes).items():
+        print(f"{name:17s} {value:.2f}")
+    if FLAGS.video:
+        evaluation.record_video(task, max(episodes), Path(FLAGS.video))
+        print(f"film of the best: {FLAGS.video}")
+
+
+if __name__ == "__main__":
+    app.run(guarded(main))

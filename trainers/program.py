@@ -1,0 +1,51 @@
+"""What every program does first and last: a quiet start, and a sentence where it cannot go on.
+
+Programs import this module before any other.
+"""
+
+import errno
+import os
+import sys
+import warnings
+from collections.abc import Callable
+
+from trainers.errors import DamagedCheckpoint, UserError
+
+# The libraries' notes at their start help nobody who runs a program.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # pygame renders without a sound card
+os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # ... and without a screen
+warnings.filterwarnings("ignore", category=UserWarning, module="pygame")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import gym_notices.notices
+
+    gym_notices.notices.notices.clear()  # TF-Agents imports the old Gym, which says so each time
+
+
+def guarded(main: Callable[[], None]) -> Callable[[list[str]], None]:
+    """Returns an absl main function that turns expected failures into a sentence.
+
+    Exit code 2 is for what was asked for, 1 for what happened on the way.
+    """
+
+    def run(arguments: list[str]) -> None:
+        try:
+            if len(arguments) > 1:
+                raise UserError(f"what is {arguments[1]!r}? Flags are given as --name=value")
+            main()
+        except (UserError, ValueError) as error:
+            _leave(2, str(error))
+        except DamagedCheckpoint as error:
+            _leave(1, str(error))
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
+                raise
+            _leave(1, f"cannot write {error.filename or 'the run folder'}: {error.strerror}")
+
+    return run
+
+
+def _leave(code: int, message: str) -> None:
+    print(f"{os.path.basename(sys.argv[0])}: {message}", file=sys.stderr)
+    sys.exit(code)
