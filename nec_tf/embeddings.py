@@ -69,9 +69,14 @@ def mlp(
 
 
 def _initialisers(seed: int | None):
-    """One Glorot initialiser a layer, each with its own seed: Keras would repeat a shared one."""
+    """One initialiser a layer, each with its own seed: Keras would repeat a shared one.
+
+    He initialisation (uniform) keeps the scale of what a layer sees. With Keras' default, Glorot,
+    the 50th neighbour of a state of Pong was at a squared distance of 0.0003, well inside the
+    kernel's delta of 0.001, so that every lookup was a plain mean; with He it is at 0.015.
+    """
     layer = 0
     while True:
         layer_seed = None if seed is None else seed * 1000 + layer
-        yield {"kernel_initializer": tf.keras.initializers.GlorotUniform(layer_seed)}
+        yield {"kernel_initializer": tf.keras.initializers.HeUniform(layer_seed)}
         layer += 1

@@ -1,0 +1,200 @@
+"""NEC learns: a control task, and one success repeated at once where one-step DQN cannot."""
+
+import gymnasium
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_agents.agents.dqn import dqn_agent
+from tf_agents.networks import sequential
+from tf_agents.specs import tensor_spec
+from tf_agents.trajectories import time_step as ts
+from tf_agents.trajectories import trajectory
+
+from nec_tf import embeddings
+from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
+from nec_tf.n_step_driver import NStepDriver
+from nec_tf.nec_agent import NecConfig
+from nec_tf.nec_learner import NecLearner
+
+
+def make_learner(environment, seed, **settings):
+    shape = environment.observation_spec().shape
+    config = NecConfig(**{"key_size": 16, "replay_capacity": 10_000, "capacity": 10_000} | settings)
+    embedding = embeddings.mlp(shape, config.key_size, seed=seed)
+    specs = environment.time_step_spec(), environment.action_spec()
+    return NecLearner(*specs, embedding, config, seed)
+
+
+def play(environment, act, episodes):
+    """Returns the mean return of whole episodes in a single environment."""
+    returns = []
+    for _ in range(episodes):
+        step, total = environment.reset(), 0.0
+        while step.step_type[0] != ts.StepType.LAST:
+            step = environment.step(act(step))
+            total += float(step.reward[0])
+        returns.append(total)
+    return np.mean(returns)
+
+
+def policy_act(policy):
+    action = tf.function(policy.action)
+    return lambda step: action(tf.nest.map_structure(tf.convert_to_tensor, step)).action.numpy()
+
+
+def test_cartpole_within_3000_steps():
+    """Random play keeps the pole up for about 22 steps; NEC has to for 100."""
+    environment = GymnasiumEnvironment([gymnasium.make("CartPole-v1")], seed=1)
+    rng = np.random.default_rng(0)
+    random_score = play(environment, lambda step: rng.integers(0, 2, 1), 30)
+    assert random_score < 40
+    learner = make_learner(
+        environment, 1, epsilon_from=300, epsilon_until=2500, learning_starts=300
+    )
+    NStepDriver(environment, learner.agent.collect_policy, [learner.observe]).run(3000)
+    assert play(environment, policy_act(learner.agent.policy), 10) >= 100
+
+
+class CombinationLock(gymnasium.Env):
+    """Five dials, three positions each: one wrong turn ends the episode, the last pays 1.
+
+    Random play opens it once in 243 episodes. Observations are one-hot.
+    """
+
+    LENGTH = 5
+    observation_space = gymnasium.spaces.Box(0, 1, (LENGTH + 1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(3)
+
+    def __init__(self, seed):
+        self._combination = np.random.default_rng(seed).integers(0, 3, self.LENGTH)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._dial = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        right = action == self._combination[self._dial]
+        self._dial += 1
+        opened = bool(right and self._dial == self.LENGTH)
+        return self._observe(), float(opened), opened or not right, False, {}
+
+    def _observe(self):
+        return np.eye(self.LENGTH + 1, dtype=np.float32)[self._dial]
+
+
+def episodes_until_first_success(environment, observe, rng):
+    """Plays at random until the lock opens, showing every step."""
+    step = environment.reset()
+    while True:
+        action = rng.integers(0, 3, 1)
+        following = environment.step(action)
+        observe(step, action, following)
+        if following.reward[0] > 0:
+            return
+        step = following
+
+
+def successes_in_three_episodes(environment, act, observe):
+    opened = 0
+    for _ in range(3):
+        step = environment.reset()
+        while step.step_type[0] != ts.StepType.LAST:
+            action = act(step)
+            following = environment.step(action)
+            observe(step, action, following)
+            opened += following.reward[0] > 0
+            step = following
+    return opened
+
+
+def nec_successes(seed):
+    environment = GymnasiumEnvironment([CombinationLock(seed)], seed=seed)
+    learner = make_learner(environment, seed, learning_starts=100, evaluation_epsilon=0.0)
+    look = tf.function(learner.agent.collect_policy.action)
+
+    def observe(step, action, following):
+        info = look(tf.nest.map_structure(tf.convert_to_tensor, step)).info
+        learner.observe(
+            trajectory.Trajectory(
+                step.step_type,
+                step.observation,
+                action,
+                tf.nest.map_structure(lambda x: x.numpy(), info),
+                following.step_type,
+                following.reward,
+                following.discount,
+            )
+        )
+
+    episodes_until_first_success(environment, observe, np.random.default_rng(seed))
+    return successes_in_three_episodes(environment, policy_act(learner.agent.policy), observe)
+
+
+class OneStepDqn:
+    """TF-Agents' DQN with the update rate and batch size of NEC."""
+
+    def __init__(self, environment):
+        network = sequential.Sequential(
+            [tf.keras.layers.Dense(64, "relu"), tf.keras.layers.Dense(3)]
+        )
+        self._agent = dqn_agent.DqnAgent(
+            tensor_spec.from_spec(environment.time_step_spec()),
+            tensor_spec.from_spec(environment.action_spec()),
+            network,
+            tf.compat.v1.train.AdamOptimizer(1e-3),
+            epsilon_greedy=0.0,
+            target_update_period=10,
+            gamma=0.99,
+            train_step_counter=tf.Variable(0, dtype=tf.int64),
+        )
+        self._agent.initialize()
+        self._train = tf.function(self._agent.train)
+        self._transitions = []
+        self._rng = np.random.default_rng(0)
+        self.act = policy_act(self._agent.policy)
+
+    def observe(self, step, action, following):
+        if step.step_type[0] == ts.StepType.LAST:
+            return
+        self._transitions.append((step, action, following))
+        if len(self._transitions) >= 100 and len(self._transitions) % 4 == 0:
+            drawn = self._rng.integers(0, len(self._transitions), 32)
+            self._train(self._batch([self._transitions[i] for i in drawn]))
+
+    def _batch(self, transitions):
+        steps, actions, following = zip(*transitions, strict=True)
+
+        both = list(zip(steps, following, strict=True))
+
+        def pair(name):
+            two = [[getattr(s, name)[0], getattr(f, name)[0]] for s, f in both]
+            return tf.convert_to_tensor(np.array(two))
+
+        def first(name):
+            one = np.array([getattr(f, name)[0] for f in following])
+            return tf.convert_to_tensor(np.stack([one, one], 1))
+
+        chosen = np.array(actions)[:, 0]
+        return trajectory.Trajectory(
+            step_type=pair("step_type"),
+            observation=pair("observation"),
+            action=tf.convert_to_tensor(np.stack([chosen, chosen], 1)),
+            policy_info=(),
+            next_step_type=first("step_type"),
+            reward=first("reward"),
+            discount=first("discount"),
+        )
+
+
+def dqn_successes(seed):
+    environment = GymnasiumEnvironment([CombinationLock(seed)], seed=seed)
+    dqn = OneStepDqn(environment)
+    episodes_until_first_success(environment, dqn.observe, np.random.default_rng(seed))
+    return successes_in_three_episodes(environment, dqn.act, dqn.observe)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_nec_repeats_its_first_success_within_three_episodes_and_dqn_does_not(seed):
+    assert nec_successes(seed) >= 1
+    assert dqn_successes(seed) == 0

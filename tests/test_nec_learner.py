@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_agents.trajectories import time_step as ts
+
+from nec_tf import embeddings
+from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
+from nec_tf.n_step_driver import NStepDriver
+from nec_tf.nec_agent import NecConfig
+from nec_tf.nec_learner import NecLearner
+from tests.test_n_step_driver import Counting
+
+CONFIG = NecConfig(
+    key_size=4,
+    capacity=200,
+    num_neighbours=5,
+    horizon=4,
+    learning_starts=30,
+    batch_size=8,
+    replay_capacity=100,
+    index="exact",
+)
+
+
+def make_learner(environment, seed=0):
+    specs = environment.time_step_spec(), environment.action_spec()
+    tf.keras.utils.set_random_seed(seed)
+    return NecLearner(*specs, embeddings.mlp((1,), 4, seed=seed), CONFIG, seed)
+
+
+def make_environment(count=1):
+    return GymnasiumEnvironment([Counting(9) for _ in range(count)], seed=0)
+
+
+def drive(learner, environment, steps, time_step=None):
+    driver = NStepDriver(environment, learner.agent.collect_policy, [learner.observe])
+    return driver.run(steps, time_step)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_one_update_in_four_steps_once_there_is_enough_to_learn_from(count):
+    environment = make_environment(count)
+    learner = make_learner(environment)
+    before = int(learner.agent.train_step_counter)
+    steps = 0
+    learning_at = None
+
+    def watch(experience):
+        nonlocal steps, learning_at
+        steps += int(np.sum(experience.step_type != ts.StepType.LAST))
+        if learning_at is None and int(learner.agent.train_step_counter) > before:
+            learning_at = steps
+
+    observers = [learner.observe, watch]
+    NStepDriver(environment, learner.agent.collect_policy, observers).run(200)
+    updates = int(learner.agent.train_step_counter) - before
+    assert 30 <= learning_at <= 30 + 2 * count * 9
+    assert updates == pytest.approx((steps - learning_at) / 4, abs=2)
+
+
+def test_every_finished_step_reaches_memory_and_replay():
+    environment = make_environment()
+    learner = make_learner(environment)
+    drive(learner, environment, 40)  # four episodes of nine steps, and the steps between
+    metrics = learner.metrics()
+    assert metrics["replay"] == 36
+    assert metrics["memory"] <= 18  # nine states, two actions
+    assert metrics["known_states"] == pytest.approx(1 - metrics["memory"] / 36)
+
+
+def test_metrics_are_means_since_the_last_call_and_named():
+    environment = make_environment()
+    learner = make_learner(environment)
+    drive(learner, environment, 100)
+    metrics = learner.metrics()
+    assert set(metrics) == set(learner.METRICS)
+    assert "loss" not in learner.metrics()
+
+
+def test_a_restored_learner_goes_on_from_exactly_what_was_saved(tmp_path):
+    first, second = (make_learner(make_environment(), seed) for seed in (0, 5))
+    drive(first, make_environment(), 100)
+    first.metrics()
+    path = tf.train.Checkpoint(**first.trackables()).write(str(tmp_path / "model"))
+    np.savez(tmp_path / "arrays.npz", **first.arrays())
+    tf.train.Checkpoint(**second.trackables()).read(path).assert_existing_objects_matched()
+    with np.load(tmp_path / "arrays.npz") as arrays:
+        second.restore_arrays(dict(arrays))
+    restarted = make_learner(make_environment())
+    for learner in (first, second, restarted):
+        learner._observer._windows.clear()  # the episode under way is not part of a checkpoint
+        drive(learner, make_environment(), 60)
+    assert first.metrics() == second.metrics()
+    assert first.metrics() != restarted.metrics()
