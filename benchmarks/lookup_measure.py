@@ -11,9 +11,11 @@ import numpy as np
 import psutil
 
 P = 50  # neighbours; paper, section 4
-WRITE_BATCH = 100  # entries written at once; paper-like: an episode's or 100 steps' worth
+WRITE_BATCH = 100  # entries written at once
+FILL_BATCH = 2_000  # entries written at once while the memory is filled
 REPLACED = 0.2  # of the entries
-_TIE = 1e-6  # relative: so far above the true squared distance of the p-th neighbour counts as it
+_CHUNK = 50_000  # keys compared with all queries at once
+_TIE = 1e-5  # relative: squared distances so far above that of the p-th neighbour count as equal
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Settings:
         steps: Gradient steps.
         queries: Held-out keys that are looked up to measure recall and time.
         moved_path: Where the keys as ours left them are handed to the rivals, an .npz file.
+        recognise_by_key: Whether a state is known by its key; if not, by an id that comes with it.
     """
 
     keys_path: Path
@@ -33,6 +36,7 @@ class Settings:
     steps: int
     queries: int
     moved_path: Path
+    recognise_by_key: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,9 +83,7 @@ class Truth:
         """Finds the distance of the p-th nearest of `live` [n, key_size] to each query."""
         self._live = live
         self._queries = queries.astype(np.float64)
-        self._limits = np.concatenate(
-            [self._limit(chunk) for chunk in np.array_split(self._queries, len(queries) // 16 + 1)]
-        )
+        self._limits = self._find_limits(min(P, len(live)))
 
     def recall(self, found: np.ndarray) -> float:
         """Returns which share of the p nearest was found; a tie with the p-th one counts.
@@ -93,21 +95,21 @@ class Truth:
         right = (distances <= self._limits[:, None] * (1 + _TIE)) & (found >= 0)
         for row, good in zip(found, right, strict=True):
             assert len(np.unique(row[good])) == good.sum(), "a backend named one entry twice"
-        return float(right.mean() * found.shape[1] / min(P, len(self._live)))
+        return float(right.sum(axis=1).mean() / min(P, len(self._live)))
 
     def spacing(self) -> float:
         """Returns the median distance from a query to its p-th neighbour."""
         return float(np.sqrt(np.median(self._limits)))
 
-    def _limit(self, queries: np.ndarray) -> np.ndarray:
-        """Squared distances of the p-th neighbours of queries [m, key_size], float64 [m]."""
-        p = min(P, len(self._live))
-        nearest = np.empty((len(queries), 0))
-        for live in np.array_split(self._live.astype(np.float64), len(self._live) // 100_000 + 1):
+    def _find_limits(self, p: int) -> np.ndarray:
+        """Returns the squared distance of each query to its p-th neighbour, float64 [queries]."""
+        nearest = np.empty((len(self._queries), 0))
+        for chunk in batches(self._live, _CHUNK):
+            live = chunk.astype(np.float64)
             # Float64 forgives the expanded square; the candidates are measured again in full.
-            rough = (live**2).sum(axis=1) - 2 * queries @ live.T
+            rough = (live**2).sum(axis=1) - 2 * self._queries @ live.T
             near = np.argpartition(rough, min(p, len(live)) - 1, axis=1)[:, :p]
-            distances = ((live[near] - queries[:, None, :]) ** 2).sum(axis=-1)
+            distances = ((live[near] - self._queries[:, None, :]) ** 2).sum(axis=-1)
             nearest = np.concatenate([nearest, distances], axis=1)
         return np.partition(nearest, p - 1, axis=1)[:, p - 1]
 

@@ -1,6 +1,7 @@
 """The differentiable neural dictionary (paper, section 3.1) as a Keras layer."""
 
 import functools
+import numbers
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -85,8 +86,8 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
             ("capacity", capacity),
             ("num_neighbours", num_neighbours),
         ):
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value}")
+            if not isinstance(value, numbers.Integral) or value < 1:
+                raise ValueError(f"{name} must be an integer of at least 1, not {value!r}")
         if not 0.0 < alpha <= 1.0:
             raise ValueError(f"alpha must be above 0 and at most 1, not {alpha}")
         self.num_actions = num_actions
@@ -133,7 +134,7 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         Returns:
             [B, A] for every action, [B] for given ones.
         """
-        queries = tf.convert_to_tensor(queries, self.tables.keys.dtype)
+        queries = self._floats(queries)
         rows = self._find(queries, actions, stamp)
         output = lookup.weighted_sum(
             self.kernel,
@@ -151,7 +152,7 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
             queries: `h`, [B, key_size].
             actions: Integers [B], or None for all; then `A` below is 1.
         """
-        queries = tf.convert_to_tensor(queries, self.tables.keys.dtype)
+        queries = self._floats(queries)
         rows = self._find(queries, actions, stamp=False)
         present = rows > 0
         d2 = lookup.squared_distances(queries, tf.gather(self.tables.keys, rows))
@@ -191,14 +192,9 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
                 if self.recognise_by_key
                 else "state_ids must be given: recognise_by_key is False"
             )
-        dtype = self.tables.keys.dtype
-        inputs = [
-            tf.convert_to_tensor(actions),
-            tf.convert_to_tensor(keys, dtype),
-            tf.convert_to_tensor(values, dtype),
-        ]
+        inputs = [_integers("actions", actions), self._floats(keys), self._floats(values)]
         if state_ids is not None:
-            inputs.append(tf.convert_to_tensor(state_ids, tf.int64))
+            inputs.append(_integers("state_ids", state_ids))
         return self._on_host(self._write_on_host, inputs, tf.int64, [])
 
     def keys_moved(self, rows: tf.Tensor, distances: tf.Tensor) -> None:
@@ -226,22 +222,40 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
             "recognise_by_key": self.recognise_by_key,
         }
 
+    def save_own_variables(self, store: dict[str, Any]) -> None:
+        """Puts the tables into Keras' own file formats."""
+        for name, variable in self.tables.by_name().items():
+            store[name] = variable.numpy()
+
+    def load_own_variables(self, store: dict[str, Any]) -> None:
+        """Takes the tables out of Keras' own file formats."""
+        for name, variable in self.tables.by_name().items():
+            if name in store:
+                variable.assign(store[name])
+        self._store.doubt()
+
     def compute_output_shape(self, input_shape: tf.TensorShape) -> tf.TensorShape:
         """Returns the shape of a lookup of all actions."""
         return tf.TensorShape([input_shape[0], self.num_actions])
 
+    def _floats(self, given: tf.Tensor) -> tf.Tensor:
+        dtype = self.tables.keys.dtype
+        return tf.cast(tf.convert_to_tensor(given, dtype_hint=dtype), dtype)
+
     def _find(self, queries: tf.Tensor, actions: tf.Tensor | None, stamp: bool) -> tf.Tensor:
         """Returns the rows of the neighbours, int64 [B, A, p]."""
-        require_shape("queries", queries.shape, [None, self.key_size])
-        inputs = [queries] if actions is None else [queries, tf.convert_to_tensor(actions)]
+        known = queries.shape if queries.shape.rank is not None else tf.TensorShape([None, None])
+        require_shape("queries", known, [None, self.key_size])
+        inputs = [queries] if actions is None else [queries, _integers("actions", actions)]
         width = self.num_actions if actions is None else 1
-        shape = [queries.shape[0], width, self.num_neighbours]
+        shape = [known[0], width, self.num_neighbours]
         return self._on_host(functools.partial(self._find_on_host, stamp), inputs, tf.int64, shape)
 
     def _find_on_host(
         self, stamp: bool, queries: tf.Tensor, actions: tf.Tensor | None = None
     ) -> np.ndarray:
         asked = queries.numpy()
+        require_shape("queries", asked.shape, [None, self.key_size])
         require_finite("queries", asked)
         of = None
         if actions is not None:
@@ -308,3 +322,12 @@ class _RestoreWatch(tf.train.experimental.PythonState):
     def deserialize(self, string_value: str) -> None:
         del string_value
         self._heard()
+
+
+def _integers(name: str, given: tf.Tensor) -> tf.Tensor:
+    # A hint would round NumPy's floats; without one, an empty list would not be integers.
+    hint = None if hasattr(given, "dtype") else tf.int64
+    tensor = tf.convert_to_tensor(given, dtype_hint=hint)
+    if not tensor.dtype.is_integer:
+        raise ValueError(f"{name} must be integers, not {tensor.dtype.name}")
+    return tf.cast(tensor, tf.int64)

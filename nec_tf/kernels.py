@@ -4,6 +4,7 @@ Each kernel is a function of the squared distance `d2 = ||h - h_i||^2`. Lookup u
 normalised weights are then a softmax, which stays finite however far away the neighbours are.
 """
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
@@ -68,7 +69,7 @@ class Gaussian:
 
     def log_slope(self, d2: tf.Tensor) -> tf.Tensor:
         """See `Kernel`."""
-        return tf.fill(tf.shape(d2), tf.cast(-0.5 / self.sigma**2, d2.dtype))
+        return tf.fill(tf.shape(d2), tf.constant(-0.5 / self.sigma**2, d2.dtype))
 
 
 @dataclass(frozen=True)
@@ -99,11 +100,9 @@ def serialise(kernel: Kernel) -> dict:
 
 def get(identifier: Kernel | str | dict) -> Kernel:
     """Returns a kernel from itself, its name or its configuration, as Keras' own `get` do."""
-    if isinstance(identifier, str):
-        identifier = {"name": identifier}
-    if not isinstance(identifier, dict):
+    if isinstance(identifier, InverseDistance | Gaussian | Mean):
         return identifier
-    parameters = dict(identifier)
+    parameters = dict(identifier) if isinstance(identifier, dict) else {"name": identifier}
     name = parameters.pop("name", None)
     if name not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, not {name!r}")
@@ -122,12 +121,12 @@ def normalised_weights(kernel: Kernel, d2: tf.Tensor, present: tf.Tensor) -> tf.
         Weights [..., p]: 0 where no neighbour is, all 0 where none is present at all.
     """
     lowest = d2.dtype.min
-    log_k = tf.where(present, kernel.log(d2), lowest)
+    log_k = tf.where(present, tf.maximum(kernel.log(d2), lowest), lowest)
     shifted = log_k - tf.reduce_max(log_k, axis=-1, keepdims=True)
     k = tf.where(present, tf.exp(shifted), 0.0)
     return tf.math.divide_no_nan(k, tf.reduce_sum(k, axis=-1, keepdims=True))
 
 
 def _require_positive(name: str, value: float) -> None:
-    if not value > 0:
-        raise ValueError(f"{name} must be positive, not {value}")
+    if not 0 < value < math.inf:
+        raise ValueError(f"{name} must be positive and finite, not {value}")

@@ -156,9 +156,13 @@ class MemoryStore:
         self._renamed.take()
         rows = np.arange(int(self._tables.size))
         actions = self._tables.read(self._tables.actions, rows)
+        self._tables.level_scratch()
         self._tables.put(self._tables.drift, rows, np.zeros(len(rows)))
         for action, memory in enumerate(self._memories):
-            memory.restore(rows[actions == action])
+            own = rows[actions == action]
+            memory.restore(own)
+            if self._recognise_by_key:
+                self._rename(own)  # gradients may have moved keys since their ids were taken
 
 
 class _Pending:

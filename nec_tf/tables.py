@@ -34,8 +34,9 @@ class Tables(tf.Module):
     def __init__(self, key_size: int, dtype: tf.DType) -> None:
         """Empty tables."""
         super().__init__(name="tables")
-        self._columns: list[tf.Variable] = []
-        self._scratch: list[tf.Variable] = []
+        # By name: a checkpoint finds them again whatever the order in which they were added.
+        self._columns: dict[str, tf.Variable] = {}
+        self._scratch: dict[str, tf.Variable] = {}
         self.keys = self._add_column("keys", [key_size], dtype, trainable=True)
         self.values = self._add_column("values", [], dtype, trainable=True)
         self.stamps = self._add_column("stamps", [], tf.int64)
@@ -52,14 +53,18 @@ class Tables(tf.Module):
         It grows with the tables, and the rows of new entries are set back to zero.
         """
         scratch = self._add_column(name, column.shape[1:], column.dtype)
-        self._scratch.append(scratch)
-        scratch.assign(tf.zeros([self.num_rows, *column.shape[1:]], column.dtype))
+        self._scratch[name] = scratch
+        self.level_scratch()
         return scratch
+
+    def by_name(self) -> dict[str, tf.Variable]:
+        """Returns all that has to be saved."""
+        return {**self._columns, "size": self.size, "clock": self.clock}
 
     @property
     def num_rows(self) -> int:
         """Rows that there are, spare ones included."""
-        return int(tf.shape(self.values)[0])
+        return _num_rows(self.values)
 
     def reserve(self, rows: int) -> None:
         """Makes room for at least so many rows, keeping those in use."""
@@ -67,7 +72,7 @@ class Tables(tf.Module):
             return
         rows = max(rows, int(self.num_rows * _GROWTH))
         last = self.num_rows - 1
-        for column in self._columns:
+        for column in self._columns.values():
             # A gather copies once, straight into the larger tensor; what it repeats is spare.
             column.assign(tf.gather(column, tf.minimum(tf.range(rows), last)))
 
@@ -85,8 +90,14 @@ class Tables(tf.Module):
 
     def clear_scratch(self, rows: np.ndarray) -> None:
         """Sets scratch columns back to zero at the rows of new entries."""
-        for column in self._scratch:
+        for column in self._scratch.values():
             self.put(column, rows, np.zeros([len(rows), *column.shape[1:]]))
+
+    def level_scratch(self) -> None:
+        """Gives every scratch column all rows; one that a restore did not bring starts at zero."""
+        for column in self._scratch.values():
+            if _num_rows(column) != self.num_rows:
+                column.assign(tf.zeros([self.num_rows, *column.shape[1:]], column.dtype))
 
     def tick(self, count: int = 1) -> int:
         """Moves the clock on and returns the time before."""
@@ -97,8 +108,15 @@ class Tables(tf.Module):
     def _add_column(
         self, name: str, shape: Sequence[int], dtype: tf.DType, trainable: bool = False
     ) -> tf.Variable:
+        if name in self._columns:
+            raise ValueError(f"name must be new, but there is a column {name!r} already")
         column = tf.Variable(
             tf.zeros([1, *shape], dtype), trainable=trainable, shape=[None, *shape], name=name
         )
-        self._columns.append(column)
+        self._columns[name] = column
         return column
+
+
+def _num_rows(column: tf.Variable) -> int:
+    """Asks the variable for its shape: `tf.shape` would copy its content first."""
+    return int(tf.raw_ops.VariableShape(input=column.handle)[0])

@@ -1,5 +1,6 @@
 """A batch of writes: appended, updated or put in the place of what goes (paper, section 3.3)."""
 
+import collections
 from collections.abc import Callable
 
 import numpy as np
@@ -41,7 +42,7 @@ class WriteBatch:
         self, actions: np.ndarray, keys: np.ndarray, values: np.ndarray, states: np.ndarray
     ) -> int:
         """See `MemoryStore.write`."""
-        self._reserve(actions)
+        self._reserve(actions, states)
         stored = self._read_stored_values(actions, states)
         updated = 0
         entries = zip(actions.tolist(), values.tolist(), states.tolist(), strict=True)
@@ -63,11 +64,18 @@ class WriteBatch:
         self._put(actions, keys)
         return updated
 
-    def _reserve(self, actions: np.ndarray) -> None:
-        """Makes room in the tables for as many entries as the batch can add."""
-        free = [self._capacity - len(memory) for memory in self._memories]
-        coming = np.bincount(actions, minlength=len(self._memories))
-        self._tables.reserve(self._size + int(np.minimum(coming, free).sum()))
+    def _reserve(self, actions: np.ndarray, states: np.ndarray) -> None:
+        """Makes room in the tables for the entries that the batch adds."""
+        new = {
+            (action, state)
+            for action, state in zip(actions.tolist(), states.tolist(), strict=True)
+            if state not in self._memories[action].row_by_state
+        }
+        rows = self._size
+        for action, coming in collections.Counter(action for action, _ in new).items():
+            # A memory restored from a layer of larger capacity may hold more than fits here.
+            rows += min(coming, max(0, self._capacity - len(self._memories[action])))
+        self._tables.reserve(rows)
 
     def _read_stored_values(self, actions: np.ndarray, states: np.ndarray) -> dict[int, float]:
         """The values of those states of the batch that are known before it, by row."""

@@ -1,13 +1,15 @@
-import gymnasium
 import numpy as np
 import pytest
+from reference import by_equation_3
+from small_environments import Counting
+from tf_agents.policies import random_tf_policy
+from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
 from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
 from nec_tf.n_step_driver import NStepDriver, NStepObserver
 from nec_tf.policies import NecInfo
-from tests.test_returns import by_equation_3
 
 GAMMA = 0.9
 
@@ -114,29 +116,7 @@ def test_horizon_below_one_is_refused():
         NStepObserver(0, 0.9, print)
 
 
-class Counting(gymnasium.Env):
-    """State t, reward t; terminates after `length` steps."""
-
-    observation_space = gymnasium.spaces.Box(0, 100, (1,), np.float32)
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def __init__(self, length):
-        self._length = length
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self._t = 0
-        return np.zeros(1, np.float32), {}
-
-    def step(self, action):
-        self._t += 1
-        return np.full(1, self._t, np.float32), self._t, self._t == self._length, False, {}
-
-
 def test_driver_shows_every_step_of_every_environment():
-    from tf_agents.policies import random_tf_policy
-    from tf_agents.specs import tensor_spec
-
     environment = GymnasiumEnvironment([Counting(3), Counting(5)], seed=0)
     policy = random_tf_policy.RandomTFPolicy(
         tensor_spec.from_spec(environment.time_step_spec()),

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from small_environments import Counting
 from tf_agents.trajectories import time_step as ts
 
 from nec_tf import embeddings
@@ -8,7 +9,6 @@ from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
 from nec_tf.n_step_driver import NStepDriver
 from nec_tf.nec_agent import NecConfig
 from nec_tf.nec_learner import NecLearner
-from tests.test_n_step_driver import Counting
 
 CONFIG = NecConfig(
     key_size=4,

@@ -1,21 +1,11 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from reference import by_equation_3
 
 from nec_tf.returns import monte_carlo_returns, n_step_returns
 
 numbers = st.floats(-100, 100)
-
-
-def by_equation_3(rewards, values, gamma, n):
-    """Equation 3 term by term; a sum that reaches the end of the episode stops there."""
-    length = len(rewards)
-    result = []
-    for t in range(length):
-        last = min(t + n, length)
-        total = sum(gamma**j * rewards[t + j] for j in range(last - t))
-        result.append(total + gamma ** (last - t) * values[last])
-    return result
 
 
 def test_worked_out_by_hand():

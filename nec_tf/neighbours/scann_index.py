@@ -3,9 +3,12 @@
 What a caller of ScaNN 1.3.0 has to know, each handled here and tested:
   * its Python wrapper keeps ids in lists and pickles them: the bare searcher is used instead, whose
     ids are our slots (an upsert without an id takes the next number, a delete moves the last one);
+  * an upsert of nothing ends the process;
   * an id twice in one upsert leaves a ghost entry that no later upsert reaches;
   * a tree needs at least as many keys as leaves;
   * answers can be shorter than asked for, or padded with index 0 at distance NaN;
+  * distances to leaves lose their digits where all keys lie far from the origin: the searcher gets
+    keys less their mean at the last rebuild;
   * every searcher has threads of its own, and there is a searcher for each action.
 
 The leaves are scored with the keys themselves. Asymmetric hashing, ScaNN's usual choice, found only
@@ -55,13 +58,15 @@ class ScannIndex(NeighbourIndex):
 
     def append(self, keys: np.ndarray) -> None:
         """See `NeighbourIndex`."""
-        self._searcher.upsert([None] * len(keys), _float32(keys), len(keys))
+        if len(keys):
+            self._searcher.upsert([None] * len(keys), self._centred(keys), len(keys))
 
     def move(self, slots: np.ndarray, keys: np.ndarray) -> None:
         """See `NeighbourIndex`."""
         unique, last = np.unique(slots[::-1], return_index=True)
-        keys = _float32(keys)[::-1][last]
-        self._searcher.upsert(unique.tolist(), keys, len(unique))
+        keys = self._centred(keys[::-1][last])
+        if len(unique):
+            self._searcher.upsert(unique.tolist(), keys, len(unique))
         self._moved += len(unique)
 
     def remove(self, slot: int) -> None:
@@ -73,7 +78,7 @@ class ScannIndex(NeighbourIndex):
         slots = np.full((len(queries), p), -1, np.int64)
         if len(self) == 0:
             return slots
-        for i, query in enumerate(_float32(queries)):
+        for i, query in enumerate(self._centred(queries)):
             # One by one: a batched search gives each row the length of the shortest answer.
             found, distances = self._searcher.search(query, p, -1, -1)
             found = found[~np.isnan(distances)]
@@ -82,7 +87,8 @@ class ScannIndex(NeighbourIndex):
 
     def rebuild(self, keys: np.ndarray) -> None:
         """See `NeighbourIndex`."""
-        keys = _float32(keys)
+        self._centre = keys.mean(axis=0) if len(keys) else np.zeros(keys.shape[1], keys.dtype)
+        keys = self._centred(keys)
         builder = scann_ops_pybind.builder(keys, self._p, "squared_l2").score_brute_force()
         if len(keys) >= self._tree_from:
             builder = builder.tree(
@@ -109,10 +115,10 @@ class ScannIndex(NeighbourIndex):
         """The usual distance from a key to its outermost neighbour; 0 without a tree."""
         if len(keys) < self._tree_from:
             return 0.0
-        sample = keys[:: len(keys) // _SPACING_SAMPLE]
-        outermost = [self._searcher.search(key, self._p, -1, -1)[1][-1] for key in sample]
-        return float(np.sqrt(np.nanmedian(outermost)))
+        sample = keys[:: max(1, len(keys) // _SPACING_SAMPLE)]
+        found = (self._searcher.search(key, self._p, -1, -1)[1] for key in sample)
+        outermost = [np.nanmax(distances, initial=0.0) for distances in found]
+        return float(np.sqrt(np.median(outermost)))
 
-
-def _float32(keys: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(keys, np.float32)
+    def _centred(self, keys: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(keys - self._centre, np.float32)

@@ -4,6 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
+from small_environments import CombinationLock
 from tf_agents.agents.dqn import dqn_agent
 from tf_agents.networks import sequential
 from tf_agents.specs import tensor_spec
@@ -53,34 +54,6 @@ def test_cartpole_within_3000_steps():
     )
     NStepDriver(environment, learner.agent.collect_policy, [learner.observe]).run(3000)
     assert play(environment, policy_act(learner.agent.policy), 10) >= 100
-
-
-class CombinationLock(gymnasium.Env):
-    """Five dials, three positions each: one wrong turn ends the episode, the last pays 1.
-
-    Random play opens it once in 243 episodes. Observations are one-hot.
-    """
-
-    LENGTH = 5
-    observation_space = gymnasium.spaces.Box(0, 1, (LENGTH + 1,), np.float32)
-    action_space = gymnasium.spaces.Discrete(3)
-
-    def __init__(self, seed):
-        self._combination = np.random.default_rng(seed).integers(0, 3, self.LENGTH)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self._dial = 0
-        return self._observe(), {}
-
-    def step(self, action):
-        right = action == self._combination[self._dial]
-        self._dial += 1
-        opened = bool(right and self._dial == self.LENGTH)
-        return self._observe(), float(opened), opened or not right, False, {}
-
-    def _observe(self):
-        return np.eye(self.LENGTH + 1, dtype=np.float32)[self._dial]
 
 
 def episodes_until_first_success(environment, observe, rng):

@@ -1,0 +1,67 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from nec_tf import embeddings
+
+
+def test_nature_dqn_has_the_convolutions_of_mnih_et_al_and_a_linear_key():
+    model = embeddings.nature_dqn(key_size=64)
+    convolutions = [x for x in model.layers if isinstance(x, tf.keras.layers.Conv2D)]
+    assert [(x.filters, x.kernel_size, x.strides) for x in convolutions] == [
+        (32, (8, 8), (4, 4)),
+        (64, (4, 4), (2, 2)),
+        (64, (3, 3), (1, 1)),
+    ]
+    assert all(x.activation is tf.keras.activations.relu for x in convolutions)
+    assert model.layers[-1].activation is tf.keras.activations.linear
+    assert convolutions[-1].output_shape == (None, 7, 7, 64)
+    assert model.output_shape == (None, 64)
+
+
+def test_nature_dqn_takes_bytes_and_scales_them_to_one():
+    model = embeddings.nature_dqn(key_size=8, seed=0)
+    frames = np.random.default_rng(0).integers(256, size=(2, 84, 84, 4)).astype(np.uint8)
+    keys = model(frames)
+    assert keys.dtype == tf.float32
+    assert keys.shape == (2, 8)
+    scaled = tf.keras.Sequential(model.layers[1:])(frames / np.float32(255))
+    np.testing.assert_allclose(keys, scaled, rtol=1e-4, atol=1e-5)
+
+
+def test_mlp_flattens_observations_and_ends_linear():
+    model = embeddings.mlp((2, 3), key_size=5, hidden=(7, 6))
+    dense = [x for x in model.layers if isinstance(x, tf.keras.layers.Dense)]
+    assert [x.units for x in dense] == [7, 6, 5]
+    assert [x.activation.__name__ for x in dense] == ["tanh", "tanh", "linear"]
+    assert model(np.zeros((4, 2, 3), np.float32)).shape == (4, 5)
+
+
+def test_mlp_without_hidden_layers_is_one_linear_map():
+    model = embeddings.mlp((3,), key_size=2, hidden=(), seed=0)
+    x = np.array([[1.0, -2.0, 3.0]], np.float32)
+    np.testing.assert_allclose(model(2 * x), 2 * model(x), rtol=1e-5)
+
+
+MAKERS = [
+    lambda seed: embeddings.nature_dqn((44, 44, 2), 4, seed),
+    lambda seed: embeddings.mlp((8,), 8, (8, 8), seed),
+]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_the_seed_decides_the_weights(make):
+    first, same, other = (make(seed).get_weights() for seed in (1, 1, 2))
+    assert all(np.array_equal(x, y) for x, y in zip(first, same, strict=True))
+    assert not np.array_equal(first[0], other[0])
+
+
+def test_layers_of_the_same_shape_start_differently():
+    kernels = embeddings.mlp((8,), 8, (8, 8), seed=0).get_weights()[::2]
+    assert not np.array_equal(kernels[0], kernels[1])
+    assert not np.array_equal(kernels[1], kernels[2])
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_without_a_seed_every_model_is_another(make):
+    assert not np.array_equal(make(None).get_weights()[0], make(None).get_weights()[0])
