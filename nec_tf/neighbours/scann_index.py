@@ -9,6 +9,7 @@ What a caller of ScaNN 1.3.0 has to know, each handled here and tested:
   * answers can be shorter than asked for, or padded with index 0 at distance NaN;
   * distances to leaves lose their digits where all keys lie far from the origin: the searcher gets
     keys less their mean at the last rebuild;
+  * a tree that starts from random centres depends on where the process lies in memory;
   * every searcher has threads of its own, and there is a searcher for each action.
 
 The leaves are scored with the keys themselves. Asymmetric hashing, ScaNN's usual choice, found only
@@ -25,7 +26,7 @@ from nec_tf.neighbours.base import NeighbourIndex
 TREE_FROM = 5_000  # keys; below, comparing all is as fast
 _LEAVES_PER_ROOT = 2.0  # leaves = 2 sqrt(keys)
 _LEAVES_TO_SEARCH = 16
-_TRAINING_SAMPLE = 50_000  # keys that the tree's k-means sees
+_TRAINING_SAMPLE = 10_000  # keys that the tree's k-means sees
 _TRAINING_ITERATIONS = 6
 _MIN_LEAF = 5  # keys; ScaNN's default of 50 costs recall where leaves are small
 _RETRAIN_GROWTH = 2.0
@@ -97,6 +98,7 @@ class ScannIndex(NeighbourIndex):
                 training_sample_size=_TRAINING_SAMPLE,
                 training_iterations=_TRAINING_ITERATIONS,
                 min_partition_size=_MIN_LEAF,
+                random_init=False,  # k-means++: the same tree in every process
             )
         self._searcher = builder.build().searcher
         self._searcher.set_num_threads(1)

@@ -1,3 +1,4 @@
+import subprocess
 import sys
 
 import numpy as np
@@ -376,3 +377,20 @@ def test_missing_scann_is_an_error_that_says_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "scann.scann_ops.py", None)  # not to be imported
     with pytest.raises(ImportError, match=r"scann==1.3.0.*index='exact'"):
         make_index("scann", KEY_SIZE, P, np.float32)
+
+
+def test_the_same_keys_give_the_same_answers_in_every_process():
+    program = (
+        "import hashlib, numpy as np\n"
+        "from nec_tf.neighbours.scann_index import ScannIndex\n"
+        "keys = np.random.default_rng(0).normal(size=(6000, 8)).astype(np.float32)\n"
+        "index = ScannIndex(8, 10, tree_from=1000)\n"
+        "index.rebuild(keys)\n"
+        "print(hashlib.md5(index.search(keys[:500], 10).tobytes()).hexdigest())\n"
+    )
+    answers = {
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout
+        for _ in range(3)
+    }
+    assert len(answers) == 1
+    assert len(answers.pop().strip()) == 32
