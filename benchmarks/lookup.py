@@ -57,13 +57,16 @@ _QUERIES = flags.DEFINE_integer("queries", 200, "Held-out keys to look up.", low
 _STATES = flags.DEFINE_integer(
     "states", 800_000, "States to encode, once; about a fifth of the keys comes twice."
 )
+_RATE = flags.DEFINE_float(
+    "keys_learning_rate", 1e-3, "Of the gradient steps; the default is ten times that of NEC."
+)
 _BY_KEY = flags.DEFINE_bool(
     "recognise_by_key",
     False,
     "States are known by their keys, as in the paper; if not, by ids, as NEC's agent has them.",
 )
 _PAPER_SCALE = flags.DEFINE_bool(
-    "paper_scale", False, "Also time one decision with 18 actions of the largest size (12 GB)."
+    "paper_scale", False, "Also time one decision with 18 actions of the largest size (9 GB)."
 )
 
 
@@ -131,7 +134,7 @@ def _measure_decision(size: int, folder: Path) -> dict[str, Any]:
 def _settings(size: int, folder: Path) -> Settings:
     moved = folder / f"moved-{size}.npz"
     keys = folder / "keys.npy"
-    return Settings(keys, size, _STEPS.value, _QUERIES.value, moved, _BY_KEY.value)
+    return Settings(keys, size, _STEPS.value, _QUERIES.value, moved, _BY_KEY.value, _RATE.value)
 
 
 def _in_own_process(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
@@ -151,7 +154,7 @@ def _metadata(backends: list[str], keys_shape: tuple[int, ...]) -> dict[str, Any
         "gradient_steps": _STEPS.value,
         "states_per_step": lookup_ours.STATES_PER_STEP,
         "recognise_by_key": _BY_KEY.value,
-        "keys_learning_rate": lookup_ours.KEYS_LEARNING_RATE,
+        "keys_learning_rate": _RATE.value,
         "values_learning_rate": lookup_ours.VALUES_LEARNING_RATE,
         "write_batch": WRITE_BATCH,
         "replaced": REPLACED,

@@ -29,6 +29,7 @@ class Settings:
         queries: Held-out keys that are looked up to measure recall and time.
         moved_path: Where the keys as ours left them are handed to the rivals, an .npz file.
         recognise_by_key: Whether a state is known by its key; if not, by an id that comes with it.
+        keys_learning_rate: Of the gradient steps.
     """
 
     keys_path: Path
@@ -37,6 +38,7 @@ class Settings:
     queries: int
     moved_path: Path
     recognise_by_key: bool = False
+    keys_learning_rate: float = 1e-3
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,11 +24,11 @@ from nec_tf.dnd import DifferentiableNeuralDictionary
 from nec_tf.neighbours import make_index
 from nec_tf.row_rmsprop import RowRMSProp
 
-KEYS_LEARNING_RATE = 1e-2  # 100 times NEC's: 2,000 steps move keys by about half their spacing
 VALUES_LEARNING_RATE = 1e-2
 STATES_PER_STEP = 32  # a minibatch; paper, section 4
 STEPS_PER_WRITE = 25  # paper: an update every 16 frames, 4 agent steps; a write every 100 of them
-_PATIENCE = 10.0  # seconds for the gradient steps of the exact backend: at scale each takes seconds
+RETRAIN_AFTER = 1.0  # changes for each key held, see `ScannIndex.outgrown`
+_PATIENCE = 5.0  # seconds for the gradient steps of the exact backend: at scale each takes seconds
 
 NOTE = (
     f"exact takes as many of the gradient steps as fit into {_PATIENCE:.0f} s (gradient_steps):"
@@ -39,7 +39,7 @@ NOTE = (
 def measure(backend: str, settings: Settings) -> dict[str, Any]:
     """Returns the row of one of our backends, "scann" or "exact"; see `benchmarks.lookup`."""
     keys = split(settings)
-    subject = _Subject(backend, keys, settings.recognise_by_key)
+    subject = _Subject(backend, keys, settings)
     row: dict[str, Any] = {"backend": backend, "entries": settings.entries, **subject.fill()}
     row |= subject.look_up()
     row["build_s"] = subject.build_seconds()
@@ -59,14 +59,16 @@ def _hand_over(settings: Settings, moved: np.ndarray, replaced: np.ndarray) -> N
 class _Subject:
     """One action's memory, and the clock on each thing that is done to it."""
 
-    def __init__(self, backend: str, keys: Keys, recognise_by_key: bool) -> None:
+    def __init__(self, backend: str, keys: Keys, settings: Settings) -> None:
         _warm_up(backend, keys.queries)
         self._backend = backend
         self._keys = keys
         self._rng = np.random.default_rng(0)
         self._written = 0
         self._before = resident_bytes()
-        self._dnd, self._optimizer = _memory(backend, keys.stored, recognise_by_key)
+        self._dnd, self._optimizer = _memory(
+            backend, keys.stored, settings.recognise_by_key, settings.keys_learning_rate
+        )
         self._upkeep = _Upkeep(self._memory.index)
 
     @property
@@ -90,13 +92,12 @@ class _Subject:
 
     def look_up(self) -> dict[str, float]:
         """Measures recall and the time of one query: of the index alone, and of the layer."""
-        found, times = search_all(self._search, self._keys.stored, self._keys.queries)
-        truth = Truth(self.live_keys(), self._keys.queries)
+        _, times = search_all(self._search, self._keys.stored, self._keys.queries)
         look_up = tf.function(lambda query: self._dnd.lookup(query[None], [0], stamp=False))
         queries = tf.constant(self._keys.queries)
         return {
-            "recall_at_50": truth.recall(found),
-            "spacing": truth.spacing(),
+            "recall_at_50": self._recall(self._keys.stored),
+            "spacing": Truth(self._keys.stored, self._keys.queries).spacing(),
             **times,
             "lookup_ms": median_ms(look_up, queries if self._fast else queries[:20]),
         }
@@ -150,7 +151,8 @@ class _Subject:
 
     def charge_retrains(self, row: dict[str, Any]) -> dict[str, Any]:
         """Adds to each change its share of the next retrain, which n changes bring about."""
-        share = row["build_s"] / len(self._keys.stored) * 1e3 if self._fast else 0.0
+        changes = RETRAIN_AFTER * len(self._keys.stored)
+        share = row["build_s"] / changes * 1e3 if self._fast else 0.0
         row["retrain_share_ms"] = share
         row["write_ms"] += share
         row["gradient_step_ms"] += share * row["refreshed_per_step"]
@@ -166,11 +168,14 @@ class _Subject:
         return not self._memory.index.is_exact
 
     def _search(self, query: np.ndarray) -> np.ndarray:
-        """Returns slots: one action's memory has its slot n in row n + 1."""
-        return self._memory.neighbours(query[None], P)[0] - 1
+        """Searches the index for as many candidates as the layer asks it for."""
+        return self._memory.neighbours(query[None], self._dnd._store.candidates(P))[0]
 
     def _recall(self, live: np.ndarray) -> float:
-        """Returns recall on the keys as they are, as a lookup would find them now."""
+        """Returns recall on the keys as they are, of what a lookup would find now.
+
+        One action's memory has its slot n in row n + 1.
+        """
         rows = self._dnd.neighbours(self._keys.queries, np.zeros(len(self._keys.queries), int)).rows
         return Truth(live, self._keys.queries).recall(rows.numpy()[:, 0] - 1)
 
@@ -230,13 +235,13 @@ class _Upkeep:
 
 
 def _memory(
-    backend: str, keys: np.ndarray, recognise_by_key: bool
+    backend: str, keys: np.ndarray, recognise_by_key: bool, keys_learning_rate: float
 ) -> tuple[DifferentiableNeuralDictionary, RowRMSProp]:
     """Returns an empty memory with room for the keys [n, key_size], and its optimizer."""
     dnd = DifferentiableNeuralDictionary(
         1, keys.shape[1], len(keys), P, index=backend, recognise_by_key=recognise_by_key
     )
-    return dnd, RowRMSProp(dnd, KEYS_LEARNING_RATE, VALUES_LEARNING_RATE)
+    return dnd, RowRMSProp(dnd, keys_learning_rate, VALUES_LEARNING_RATE)
 
 
 def _gradient_step(dnd: DifferentiableNeuralDictionary, optimizer: RowRMSProp) -> Any:
@@ -254,7 +259,7 @@ def _gradient_step(dnd: DifferentiableNeuralDictionary, optimizer: RowRMSProp) -
 
 def _warm_up(backend: str, keys: np.ndarray) -> None:
     """Does everything once in a small memory, so that the row pays for no library's start."""
-    dnd, optimizer = _memory(backend, keys, recognise_by_key=True)
+    dnd, optimizer = _memory(backend, keys, recognise_by_key=True, keys_learning_rate=1e-3)
     dnd.write(np.zeros(len(keys), int), keys, np.zeros(len(keys)))
     minibatch = tf.constant(keys[:1].repeat(STATES_PER_STEP, axis=0))
     _gradient_step(dnd, optimizer)(minibatch, tf.ones([STATES_PER_STEP]))

@@ -95,8 +95,8 @@ class Hnswlib(Rival):
     module = "hnswlib"
     note = (
         "hnswlib (M 16, ef_construction 100, ef 200) is told of moved keys by adding their labels"
-        " again, once after all gradient steps: move_ms a key. A write deletes and adds."
-        " Builds, moves and writes use all cores, searches one."
+        " again, once after all gradient steps: move_ms a key. A write deletes and adds. All cores"
+        " build, move and write, one searches."
     )
 
     def build(self, keys: np.ndarray) -> None:

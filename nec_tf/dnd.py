@@ -1,6 +1,5 @@
 """The differentiable neural dictionary (paper, section 3.1) as a Keras layer."""
 
-import functools
 import numbers
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -248,12 +247,22 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         require_shape("queries", known, [None, self.key_size])
         inputs = [queries] if actions is None else [queries, _integers("actions", actions)]
         width = self.num_actions if actions is None else 1
-        shape = [known[0], width, self.num_neighbours]
-        return self._on_host(functools.partial(self._find_on_host, stamp), inputs, tf.int64, shape)
+        shape = [known[0], width, self._store.candidates(self.num_neighbours)]
+        rows = self._on_host(self._find_on_host, inputs, tf.int64, shape)
+        if shape[-1] > self.num_neighbours:
+            rows = self._nearest(queries, rows)
+        if stamp:
+            self.tables.stamp(rows)
+        return rows
 
-    def _find_on_host(
-        self, stamp: bool, queries: tf.Tensor, actions: tf.Tensor | None = None
-    ) -> np.ndarray:
+    def _nearest(self, queries: tf.Tensor, candidates: tf.Tensor) -> tf.Tensor:
+        """Returns the p candidates that are nearest by their live keys, [B, A, p]."""
+        d2 = lookup.squared_distances(queries, tf.gather(self.tables.keys, candidates))
+        d2 = tf.where(candidates > 0, d2, d2.dtype.max)
+        nearest = tf.math.top_k(-d2, self.num_neighbours).indices
+        return tf.stop_gradient(tf.gather(candidates, nearest, batch_dims=2))
+
+    def _find_on_host(self, queries: tf.Tensor, actions: tf.Tensor | None = None) -> np.ndarray:
         asked = queries.numpy()
         require_shape("queries", asked.shape, [None, self.key_size])
         require_finite("queries", asked)
@@ -262,10 +271,7 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
             of = actions.numpy()
             require_shape("actions", of.shape, [len(asked)])
             require_actions(of, self.num_actions)
-        rows = self._store.neighbours(asked, of, self.num_neighbours)
-        if stamp:
-            self._store.stamp(rows)
-        return rows
+        return self._store.neighbours(asked, of, self._store.candidates(self.num_neighbours))
 
     def _write_on_host(
         self,

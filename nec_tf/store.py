@@ -4,6 +4,7 @@ The graph reaches this through `tf.py_function`. Here lies what is sequential by
 near, which state is known, which entry goes.
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -52,6 +53,10 @@ class MemoryStore:
         self._settle()
         return np.array([len(memory) for memory in self._memories])
 
+    def candidates(self, p: int) -> int:
+        """How many neighbours to ask for, so that the p nearest live keys are among them."""
+        return math.ceil(p * self._memories[0].index.overfetch)
+
     def doubt(self) -> None:
         """Says that the tables were changed from outside: all that is derived is made anew."""
         self._in_doubt = True
@@ -76,11 +81,6 @@ class MemoryStore:
             asked = actions == action
             rows[asked, 0] = self._memories[action].neighbours(queries[asked], p)
         return rows
-
-    def stamp(self, rows: np.ndarray) -> None:
-        """Notes that these rows were neighbours just now."""
-        rows = np.unique(rows)
-        self._tables.put(self._tables.stamps, rows, np.full(len(rows), self._tables.tick()))
 
     def moved(self, rows: np.ndarray, drift: np.ndarray) -> None:
         """Hears that gradients moved keys.

@@ -123,7 +123,7 @@ class WriteBatch:
         tables.put(tables.state_ids, rows, np.array(list(self._states.values())))
         tables.put(tables.actions, rows, actions[entries])
         self._put_stamps()
-        tables.size.assign(self._size)
-        tables.clock.assign(self._time)
+        tables.size.assign(self._size, read_value=False)
+        tables.clock.assign(self._time, read_value=False)
         for action in np.unique(actions):
             self._memories[action].tell_index(np.sort(rows[actions[entries] == action]))

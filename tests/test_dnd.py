@@ -633,9 +633,10 @@ def test_a_lookup_waits_for_the_gradient_step_before_it():
     traced = tf.function(step_and_look).get_concrete_function(tf.TensorSpec([1, 3], tf.float64))
     operations = traced.graph.get_operations()
     look = [op for op in operations if op.type == "EagerPyFunc"][-1]
-    scatters = [op for op in operations if op.type.startswith("ResourceScatter")]
-    assert len(scatters) == 5  # two columns, two moments, the drift
+    *scatters, last = [op for op in operations if op.type.startswith("ResourceScatter")]
+    assert len(scatters) == 6  # a stamp, two columns, two moments, the drift
     assert set(scatters) <= waits_for(look)
+    assert look in waits_for(last)  # the stamp of this lookup
 
 
 def test_writes_and_lookups_of_one_graph_happen_one_after_the_other():

@@ -61,7 +61,7 @@ def test_stamps_are_one_tick_for_all_rows_of_a_lookup():
     world = World()
     world.write([0, 0, 0], [0.0, 1.0, 2.0])
     assert world.tables.stamps.numpy()[1:4].tolist() == [0, 1, 2]
-    world.store.stamp(np.array([[[3, 1, 0], [1, 3, 0]]]))
+    world.tables.stamp(np.array([[[3, 1, 0], [1, 3, 0]]]))
     assert world.tables.stamps.numpy()[1:4].tolist() == [3, 1, 3]
     assert int(world.tables.clock) == 4
 

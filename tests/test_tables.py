@@ -113,9 +113,13 @@ def test_levelling_gives_a_short_scratch_column_all_rows_and_leaves_the_others()
     assert tables.drift.numpy()[:5].tolist() == [0, 1, 2, 3, 4]
 
 
-def test_the_clock_returns_the_time_before_it_moved_on():
-    tables = Tables(KEY_SIZE, tf.float32)
-    assert [tables.tick(), tables.tick(3), tables.tick()] == [0, 1, 4]
+def test_stamps_are_the_time_before_the_clock_ticks():
+    tables = filled(5)
+    tables.clock.assign(10)
+    tables.stamp(tf.constant([[1, 3], [3, 1]], tf.int64))
+    tables.stamp(tf.constant([4], tf.int64))
+    assert tables.stamps.numpy()[[1, 3, 4]].tolist() == [10, 10, 11]
+    assert int(tables.clock) == 12
 
 
 def test_reading_a_row_that_is_not_there_is_an_error():

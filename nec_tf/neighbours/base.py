@@ -15,11 +15,14 @@ class NeighbourIndex(abc.ABC):
     Attributes:
         is_exact: Whether `search` always finds the true nearest of the keys that it was told.
         refresh_after: How many moved keys may wait before the index is told of them in one batch.
+        overfetch: How many times p candidates are worth asking for: an index that lags ranks by
+            what it was told, and the live keys decide which p of them are nearest.
         tolerance: How far a key may drift from what the index was told before it counts as moved.
     """
 
     is_exact: bool
     refresh_after: int
+    overfetch: float
     tolerance: float
 
     @abc.abstractmethod

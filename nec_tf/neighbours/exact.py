@@ -10,6 +10,7 @@ class ExactIndex(NeighbourIndex):
 
     is_exact = True
     refresh_after = 1  # exact on the live keys: it must hear of every move,
+    overfetch = 1.0
     tolerance = 0.0  # however small
 
     def __init__(self, key_size: int, dtype: np.typing.DTypeLike = np.float32) -> None:

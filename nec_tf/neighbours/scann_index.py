@@ -30,7 +30,8 @@ _TRAINING_SAMPLE = 10_000  # keys that the tree's k-means sees
 _TRAINING_ITERATIONS = 6
 _MIN_LEAF = 5  # keys; ScaNN's default of 50 costs recall where leaves are small
 _RETRAIN_GROWTH = 2.0
-_TOLERATED_DRIFT = 0.1  # of the usual distance to the outermost neighbour
+_TOLERATED_DRIFT = 0.25  # of the usual distance to the outermost neighbour
+_OVERFETCH = 1.5
 _REFRESH_BATCH = 1024  # moved keys
 _SPACING_SAMPLE = 64  # keys
 
@@ -40,6 +41,7 @@ class ScannIndex(NeighbourIndex):
 
     is_exact = False
     refresh_after = _REFRESH_BATCH
+    overfetch = _OVERFETCH
 
     def __init__(self, key_size: int, p: int = 50, tree_from: int = TREE_FROM) -> None:
         """An empty index.
