@@ -7,6 +7,7 @@ is stored once, and a state is four numbers of frames: 10^5 states take 0.7 GB i
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 CAPACITY = 100_000  # states; paper, section 4
 
@@ -28,9 +29,7 @@ class Sample(NamedTuple):
 class Replay:
     """A ring of the newest states, sampled uniformly."""
 
-    def __init__(
-        self, capacity: int, observation_shape: tuple[int, ...], dtype: np.typing.DTypeLike
-    ) -> None:
+    def __init__(self, capacity: int, observation_shape: tuple[int, ...], dtype: DTypeLike) -> None:
         """An empty replay; its memory is taken as it fills.
 
         Args:

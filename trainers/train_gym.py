@@ -23,6 +23,7 @@ DEFAULTS = {
     "epsilon_from": 500,
     "epsilon_until": 5_000,
     "learning_starts": 500,
+    "values_learning_rate": 0.1,
 }
 
 flags.DEFINE_string("env", "CartPole-v1", "Id of a Gymnasium environment.")

@@ -1,6 +1,7 @@
 """Who is near? One interface, `NeighbourIndex`, and the backends behind it."""
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from nec_tf.neighbours.base import NeighbourIndex
 from nec_tf.neighbours.exact import ExactIndex
@@ -8,7 +9,7 @@ from nec_tf.neighbours.exact import ExactIndex
 BACKENDS = ("scann", "exact")
 
 
-def make_index(backend: str, key_size: int, p: int, dtype: np.typing.DTypeLike) -> NeighbourIndex:
+def make_index(backend: str, key_size: int, p: int, dtype: DTypeLike) -> NeighbourIndex:
     """Returns an empty index of the named backend.
 
     Args:

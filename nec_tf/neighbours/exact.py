@@ -1,6 +1,7 @@
 """Exact neighbours: every key is compared. Right for small memories, and the judge of others."""
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from nec_tf.neighbours.base import NeighbourIndex
 
@@ -13,7 +14,7 @@ class ExactIndex(NeighbourIndex):
     overfetch = 1.0
     tolerance = 0.0  # however small
 
-    def __init__(self, key_size: int, dtype: np.typing.DTypeLike = np.float32) -> None:
+    def __init__(self, key_size: int, dtype: DTypeLike = np.float32) -> None:
         """An empty index for keys of `key_size` numbers."""
         self._keys = np.empty((0, key_size), dtype)
         self._size = 0
