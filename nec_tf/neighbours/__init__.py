@@ -1,6 +1,5 @@
 """Who is near? One interface, `NeighbourIndex`, and the backends behind it."""
 
-import numpy as np
 from numpy.typing import DTypeLike
 
 from nec_tf.neighbours.base import NeighbourIndex
