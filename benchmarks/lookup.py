@@ -21,9 +21,9 @@ row has:
   bytes_per_entry           Growth of the process over the fill; the optimizer's moments included.
   build_s                   An index built from all keys at once, as after a restore.
 
-The share of retraining: ScaNN's tree of n keys is trained again after about n changes (appended,
-moved or replaced), whether or not that falls into the measured stretch. So what retrains took there
-is left out, and each change is charged build_s / n instead.
+The share of retraining: ScaNN's tree of n keys is trained again after about 4 n changes (moved or
+replaced), whether or not that falls into the measured stretch. So what retrains took there is left
+out, and each change is charged build_s / 4 n instead.
 """
 
 import json

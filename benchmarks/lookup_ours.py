@@ -27,7 +27,7 @@ from nec_tf.row_rmsprop import RowRMSProp
 VALUES_LEARNING_RATE = 1e-2
 STATES_PER_STEP = 32  # a minibatch; paper, section 4
 STEPS_PER_WRITE = 25  # paper: an update every 16 frames, 4 agent steps; a write every 100 of them
-RETRAIN_AFTER = 1.0  # changes for each key held, see `ScannIndex.outgrown`
+RETRAIN_AFTER = 4.0  # changes for each key held, see `ScannIndex.outgrown`
 _PATIENCE = 5.0  # seconds for the gradient steps of the exact backend: at scale each takes seconds
 
 NOTE = (

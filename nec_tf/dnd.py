@@ -221,6 +221,11 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
             "recognise_by_key": self.recognise_by_key,
         }
 
+    def set_weights(self, weights: Sequence[np.ndarray]) -> None:
+        """Takes what `get_weights` of a layer like this one returned."""
+        super().set_weights(weights)
+        self._store.doubt()
+
     def save_own_variables(self, store: dict[str, Any]) -> None:
         """Puts the tables into Keras' own file formats."""
         for name, variable in self.tables.by_name().items():

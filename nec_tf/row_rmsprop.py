@@ -5,6 +5,8 @@ every row of the tables for a gradient of a few hundred, and moments would move 
 was not told of.
 """
 
+import math
+
 import tensorflow as tf
 
 from nec_tf.dnd import DifferentiableNeuralDictionary
@@ -26,6 +28,16 @@ class RowRMSProp(tf.Module):
     ) -> None:
         """An optimizer of one layer's keys and values; a learning rate of 0 leaves them alone."""
         super().__init__(name="row_rmsprop")
+        for name, rate in (
+            ("keys_learning_rate", keys_learning_rate),
+            ("values_learning_rate", values_learning_rate),
+        ):
+            if not 0.0 <= rate < math.inf:
+                raise ValueError(f"{name} must be 0 or positive, not {rate}")
+        if not 0.0 <= decay < 1.0:
+            raise ValueError(f"decay must be at least 0 and below 1, not {decay}")
+        if not 0.0 < epsilon < math.inf:
+            raise ValueError(f"epsilon must be positive, not {epsilon}")
         self._dnd = dnd
         self._keys_learning_rate = keys_learning_rate
         self._values_learning_rate = values_learning_rate
@@ -67,9 +79,10 @@ class RowRMSProp(tf.Module):
         gradient: tf.IndexedSlices,
         learning_rate: float,
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the rows, each once, and what was taken from them."""
+        """Returns the rows, each once, and what was taken from them; NaN changes nothing."""
         rows, places = tf.unique(tf.cast(gradient.indices, tf.int64))
         total = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(rows))
+        total = tf.debugging.check_numerics(total, f"the gradient of the memory's {column.name}")
         mean = self._decay * tf.gather(mean_square, rows) + (1 - self._decay) * tf.square(total)
         steps = learning_rate * total / tf.sqrt(mean + self._epsilon)
         mean_square.scatter_update(tf.IndexedSlices(mean, rows))

@@ -151,11 +151,16 @@ class MemoryStore:
 
     def _restore(self) -> None:
         """Builds everything that is derived from the tables anew."""
-        self._in_doubt = False
         self._moved.take()
         self._renamed.take()
         rows = np.arange(int(self._tables.size))
         actions = self._tables.read(self._tables.actions, rows)
+        if actions.max() >= len(self._memories):
+            raise ValueError(
+                f"the restored memory has entries of action {actions.max()}, but the layer has"
+                f" num_actions={len(self._memories)}"
+            )
+        self._in_doubt = False
         self._tables.level_scratch()
         self._tables.put(self._tables.drift, rows, np.zeros(len(rows)))
         for action, memory in enumerate(self._memories):

@@ -37,6 +37,7 @@ class WriteBatch:
         self._entries: dict[int, int] = {}
         self._born: set[int] = set()
         self._full: set[int] = set()
+        self._evicted: dict[int, ActionMemory] = {}  # by row: whose state from before has to go
 
     def write(
         self, actions: np.ndarray, keys: np.ndarray, values: np.ndarray, states: np.ndarray
@@ -48,7 +49,7 @@ class WriteBatch:
         entries = zip(actions.tolist(), values.tolist(), states.tolist(), strict=True)
         for entry, (action, value, state) in enumerate(entries):
             memory = self._memories[action]
-            row = memory.row_by_state.get(state)
+            row = self._row_of(memory, state)
             if row is None:
                 row = self._make_room(action, memory)
                 memory.row_by_state[state] = row
@@ -61,8 +62,14 @@ class WriteBatch:
             self._entries[row] = entry
             self._stamps[row] = self._time
             self._time += 1
+        self._forget_evicted()
         self._put(actions, keys)
         return updated
+
+    def _row_of(self, memory: ActionMemory, state: int) -> int | None:
+        """Returns where a state stands; None where it is new, or went earlier in this batch."""
+        row = memory.row_by_state.get(state)
+        return None if row is None or self._states.get(row, state) != state else row
 
     def _reserve(self, actions: np.ndarray, states: np.ndarray) -> None:
         """Makes room in the tables for the entries that the batch adds."""
@@ -98,13 +105,19 @@ class WriteBatch:
             self._full.add(action)
             memory.evictions.begin_batch()
         row = memory.evictions.pop(memory.rows, self._stamps, self._put_stamps)
-        memory.forget(self._state_of(row), row)
+        if row in self._states:
+            memory.forget(self._states[row], row)
+        else:
+            self._evicted[row] = memory
         return row
 
-    def _state_of(self, row: int) -> int:
-        if row in self._states:
-            return self._states[row]
-        return int(self._tables.read(self._tables.state_ids, np.array([row]))[0])
+    def _forget_evicted(self) -> None:
+        """Lets go of the states that stood in overwritten rows before; one read for all of them."""
+        rows = np.array(list(self._evicted), np.int64)
+        states = self._tables.read(self._tables.state_ids, rows)
+        for (row, memory), state in zip(self._evicted.items(), states.tolist(), strict=True):
+            if self._states[row] != state:
+                memory.forget(state, row)
 
     def _put_stamps(self) -> None:
         rows = np.array(list(self._stamps), np.int64)

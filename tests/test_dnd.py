@@ -674,3 +674,24 @@ def test_a_loop_inside_a_graph_writes_and_looks_up_in_order():
         expected += float(alone.lookup([[float(i)]])[0, 0])
     np.testing.assert_allclose(play(), expected)
     assert dnd.sizes.tolist() == [5]
+
+
+def test_weights_that_are_set_are_what_is_looked_up():
+    dnd, queries = example()
+    other = make_dnd(num_neighbours=P)
+    fill(other, 6, seed=3)
+    other(queries)  # has an index of what it held before
+    other.set_weights(dnd.get_weights())
+    np.testing.assert_allclose(other(queries), dnd(queries), rtol=1e-12)
+    np.testing.assert_array_equal(other.sizes, dnd.sizes)
+
+
+def test_a_checkpoint_of_more_actions_is_refused(tmp_path):
+    dnd = make_dnd(num_actions=3)
+    fill(dnd, 4)
+    path = tf.train.Checkpoint(dnd=dnd).write(str(tmp_path / "three"))
+    smaller = make_dnd(num_actions=2)
+    tf.train.Checkpoint(dnd=smaller).read(path)
+    for _ in range(2):  # it stays refused
+        with pytest.raises(ValueError, match="action 2, but the layer has num_actions=2"):
+            smaller(np.zeros((1, 3)))

@@ -199,3 +199,34 @@ def test_a_gradient_that_names_nobodys_row_leaves_it_at_zero():
     tables = contents(dnd)
     for name in ("keys", "values", "keys_mean_square", "values_mean_square", "drift"):
         np.testing.assert_array_equal(tables[name][0], 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("keys_learning_rate", -0.1),
+        ("values_learning_rate", float("nan")),
+        ("decay", 1.0),
+        ("epsilon", 0.0),
+    ],
+)
+def test_a_bad_setting_is_refused_by_name(name, bad):
+    settings = {"keys_learning_rate": 0.1, "values_learning_rate": 0.1, name: bad}
+    with pytest.raises(ValueError, match=name):
+        RowRMSProp(make_dnd(), **settings)
+
+
+@pytest.mark.parametrize("graph", [False, True])
+@pytest.mark.parametrize("column", ["keys", "values"])
+def test_a_gradient_that_is_not_a_number_is_refused(column, graph):
+    dnd, optimizer = make()
+    fill(dnd, 5)
+    before = contents(dnd)
+    of_keys, of_values = slices(dnd, [1, 2])
+    bad = of_keys if column == "keys" else of_values
+    bad = tf.IndexedSlices(bad.values * float("nan"), bad.indices)
+    apply = tf.function(optimizer.apply) if graph else optimizer.apply
+    with pytest.raises(tf.errors.InvalidArgumentError, match=column):
+        apply(*((bad, of_values) if column == "keys" else (of_keys, bad)))
+    after = contents(dnd)
+    np.testing.assert_array_equal(before[column], after[column])

@@ -10,7 +10,8 @@ What a caller of ScaNN 1.3.0 has to know, each handled here and tested:
   * distances to leaves lose their digits where all keys lie far from the origin: the searcher gets
     keys less their mean at the last rebuild;
   * a tree that starts from random centres depends on where the process lies in memory;
-  * every searcher has threads of its own, and there is a searcher for each action.
+  * every searcher has threads of its own, and there is a searcher for each action: two threads,
+    which share the work where several queries come at once.
 
 The leaves are scored with the keys themselves. Asymmetric hashing, ScaNN's usual choice, found only
 50 to 80% of the neighbours of real encoder keys, which lie far closer together than its codes can
@@ -30,10 +31,13 @@ _TRAINING_SAMPLE = 10_000  # keys that the tree's k-means sees
 _TRAINING_ITERATIONS = 6
 _MIN_LEAF = 5  # keys; ScaNN's default of 50 costs recall where leaves are small
 _RETRAIN_GROWTH = 2.0
+_RETRAIN_CHANGES = 4.0  # for each key held: moves alone cost the tree little
 _TOLERATED_DRIFT = 0.25  # of the usual distance to the outermost neighbour
 _OVERFETCH = 1.5
 _REFRESH_BATCH = 1024  # moved keys
 _SPACING_SAMPLE = 64  # keys
+_THREADS = 2  # of a searcher
+_PARALLEL_FROM = 4  # queries; below, waking a thread costs more than it does
 
 
 class ScannIndex(NeighbourIndex):
@@ -81,7 +85,14 @@ class ScannIndex(NeighbourIndex):
         slots = np.full((len(queries), p), -1, np.int64)
         if len(self) == 0:
             return slots
-        for i, query in enumerate(self._centred(queries)):
+        queries = self._centred(queries)
+        if len(queries) >= _PARALLEL_FROM:
+            share = -(-len(queries) // _THREADS)
+            found, distances = self._searcher.search_batched(queries, p, -1, -1, True, share)
+            if found.shape[1] == min(p, len(self)) and not np.isnan(distances).any():
+                slots[:, : found.shape[1]] = found
+                return slots
+        for i, query in enumerate(queries):
             # One by one: a batched search gives each row the length of the shortest answer.
             found, distances = self._searcher.search(query, p, -1, -1)
             found = found[~np.isnan(distances)]
@@ -103,7 +114,7 @@ class ScannIndex(NeighbourIndex):
                 random_init=False,  # k-means++: the same tree in every process
             )
         self._searcher = builder.build().searcher
-        self._searcher.set_num_threads(1)
+        self._searcher.set_num_threads(_THREADS)
         self._trained_on = len(keys)
         self._moved = 0
         self.tolerance = _TOLERATED_DRIFT * self._spacing(keys)
@@ -113,7 +124,9 @@ class ScannIndex(NeighbourIndex):
         size = len(self) + appended
         if self._trained_on < self._tree_from:
             return size >= self._tree_from
-        return size >= _RETRAIN_GROWTH * self._trained_on or self._moved >= self._trained_on
+        return size >= _RETRAIN_GROWTH * self._trained_on or (
+            self._moved >= _RETRAIN_CHANGES * self._trained_on
+        )
 
     def _spacing(self, keys: np.ndarray) -> float:
         """The usual distance from a key to its outermost neighbour; 0 without a tree."""

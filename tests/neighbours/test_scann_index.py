@@ -331,10 +331,11 @@ def test_a_tree_is_outgrown_when_it_has_doubled():
     assert index.outgrown(1)
 
 
-def test_a_tree_is_outgrown_when_as_many_keys_moved_as_it_was_trained_on():
+def test_a_tree_is_outgrown_when_four_times_as_many_keys_moved_as_it_was_trained_on():
     index = scann(clustered(100), tree_from=100)
     for _ in range(3):
-        index.move(np.arange(33), clustered(33, seed=1))
+        index.move(np.arange(100), clustered(100, seed=1))
+    index.move(np.arange(99), clustered(99, seed=1))
     assert not index.outgrown(0)
     index.move(np.array([5]), clustered(1))
     assert index.outgrown(0)
@@ -395,3 +396,13 @@ def test_the_same_keys_give_the_same_answers_in_every_process():
     }
     assert len(answers) == 1
     assert len(answers.pop().strip()) == 32
+
+
+@pytest.mark.parametrize("p", [P, 500])
+@pytest.mark.parametrize("count", [3, 4, 33])
+def test_queries_that_come_together_get_the_answers_of_each_alone(count, p):
+    """With p at 500 the answers differ in length: few leaves hold so many keys."""
+    index = scann(clustered(3000), tree_from=100)
+    queries = clustered(count, seed=1)
+    alone = np.concatenate([index.search(query[None], p) for query in queries])
+    np.testing.assert_array_equal(index.search(queries, p), alone)
