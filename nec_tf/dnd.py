@@ -196,6 +196,27 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
             inputs.append(_integers("state_ids", state_ids))
         return self._on_host(self._write_on_host, inputs, tf.int64, [])
 
+    def load_entries(
+        self,
+        actions: np.ndarray,
+        keys: np.ndarray,
+        values: np.ndarray,
+        state_ids: np.ndarray,
+        ages: np.ndarray,
+    ) -> None:
+        """Puts entries from elsewhere, such as `nec_tf.memory_files`, in the place of all it holds.
+
+        Arguments are as in `Tables.replace`; at most `capacity` of them belong to one action.
+        """
+        counts = np.bincount(actions, minlength=self.num_actions)
+        if len(counts) > self.num_actions or counts.max() > self.capacity:
+            raise ValueError(
+                f"actions: entries of each action are {counts.tolist()}; there are"
+                f" {self.num_actions} actions with room for {self.capacity} each"
+            )
+        self.tables.replace(actions, keys, values, state_ids, ages)
+        self._store.doubt()
+
     def keys_moved(self, rows: tf.Tensor, distances: tf.Tensor) -> None:
         """Hears that an optimizer moved keys, so that the indices can follow.
 
@@ -255,17 +276,10 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         shape = [known[0], width, self._store.candidates(self.num_neighbours)]
         rows = self._on_host(self._find_on_host, inputs, tf.int64, shape)
         if shape[-1] > self.num_neighbours:
-            rows = self._nearest(queries, rows)
+            rows = lookup.nearest(self.tables.keys, queries, rows, self.num_neighbours)
         if stamp:
             self.tables.stamp(rows)
         return rows
-
-    def _nearest(self, queries: tf.Tensor, candidates: tf.Tensor) -> tf.Tensor:
-        """Returns the p candidates that are nearest by their live keys, [B, A, p]."""
-        d2 = lookup.squared_distances(queries, tf.gather(self.tables.keys, candidates))
-        d2 = tf.where(candidates > 0, d2, d2.dtype.max)
-        nearest = tf.math.top_k(-d2, self.num_neighbours).indices
-        return tf.stop_gradient(tf.gather(candidates, nearest, batch_dims=2))
 
     def _find_on_host(self, queries: tf.Tensor, actions: tf.Tensor | None = None) -> np.ndarray:
         asked = queries.numpy()

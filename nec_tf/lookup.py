@@ -18,6 +18,24 @@ def squared_distances(queries: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(tf.square(queries[:, None, None, :] - keys), axis=-1)
 
 
+def nearest(keys: tf.Variable, queries: tf.Tensor, candidates: tf.Tensor, p: int) -> tf.Tensor:
+    """Returns the p candidates that are nearest by the keys as they are, nearest first.
+
+    Args:
+        keys: `h_i`, [rows, key_size].
+        queries: `h`, [B, key_size].
+        candidates: Rows [B, A, c], c at least p; 0 for none.
+        p: How many neighbours.
+
+    Returns:
+        Rows [B, A, p].
+    """
+    d2 = squared_distances(queries, tf.gather(keys, candidates))
+    d2 = tf.where(candidates > 0, d2, d2.dtype.max)
+    places = tf.math.top_k(-d2, p).indices
+    return tf.stop_gradient(tf.gather(candidates, places, batch_dims=2))
+
+
 def weighted_sum(
     kernel: Kernel, queries: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, present: tf.Tensor
 ) -> tf.Tensor:

@@ -4,22 +4,51 @@
 the loop of policy and environment that feeds it.
 """
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
-from tf_agents.environments import py_environment
-from tf_agents.policies import tf_policy
+from tf_agents.environments import (
+    batched_py_environment,
+    py_environment,
+    tf_environment,
+    tf_py_environment,
+)
+from tf_agents.policies import py_policy, tf_policy
 from tf_agents.trajectories import policy_step, trajectory
 from tf_agents.trajectories import time_step as ts
+from tf_agents.typing import types
 from tf_agents.utils import common
 
+from nec_tf.policies import NecInfo
 from nec_tf.returns import n_step_returns
+
+Environment: TypeAlias = py_environment.PyEnvironment | tf_environment.TFEnvironment
+Policy: TypeAlias = tf_policy.TFPolicy | py_policy.PyPolicy
 
 # How many steps wait for their write to be a batch. Their values would be 64 steps old at most,
 # beside the 100 that N-step returns wait anyway; measured, see docs/algorithm.md.
 WRITE_EVERY = 64
+
+
+def in_graphs(observe: Callable[[Any, trajectory.Trajectory], None]) -> Callable[..., Any]:
+    """Lets a method that observes steps in Python also stand behind drivers that run as graphs."""
+
+    @functools.wraps(observe)
+    def anywhere(self: Any, experience: trajectory.Trajectory) -> tf.Tensor | None:
+        flat = tf.nest.flatten(experience)
+        if not any(map(tf.is_symbolic_tensor, flat)):
+            return observe(self, experience)
+
+        def on_host(*arrays: tf.Tensor) -> int:
+            observe(self, tf.nest.pack_sequence_as(experience, arrays))
+            return 0
+
+        return tf.py_function(on_host, flat, tf.int64)  # drivers wait for what is returned
+
+    return anywhere
 
 
 class NStepTuples(NamedTuple):
@@ -45,14 +74,15 @@ class NStepObserver:
 
     The value that a return bootstraps from is the one that was computed when acting. Termination
     ends the sum; at truncation it bootstraps from the last observation, for which drivers ask the
-    policy too, as part of the step between episodes.
+    policy too, as part of the step between episodes. So does an episode that is broken off by a
+    reset, but for its last step, of which nothing is known.
     """
 
     def __init__(
         self,
         horizon: int,
         discount: float,
-        receive: Callable[[NStepTuples], None],
+        receive: Callable[[NStepTuples], Any],
         write_every: int = WRITE_EVERY,
     ) -> None:
         """An observer of a batch of environments.
@@ -71,29 +101,49 @@ class NStepObserver:
         self._write_every = write_every
         self._windows: dict[int, list[_Step]] = {}
 
+    @in_graphs
     def __call__(self, experience: trajectory.Trajectory) -> None:
-        """Takes one step of every environment: a trajectory of NumPy arrays or tensors [B, ...]."""
-        experience = tf.nest.map_structure(np.asarray, experience)
-        for stream in range(len(experience.reward)):
-            window = self._windows.setdefault(stream, [])
-            best_q = experience.policy_info.best_q[stream]
-            if experience.step_type[stream] == ts.StepType.LAST:
-                self._flush(stream, window, float(best_q))
-                continue
-            window.append(
-                _Step(
-                    experience.observation[stream],
-                    experience.action[stream],
-                    experience.policy_info.key[stream],
-                    best_q,
-                    experience.reward[stream],
-                )
+        """Takes one step: a trajectory of NumPy arrays or tensors, [B, ...] or of one environment.
+
+        Raises:
+            ValueError: The policy does not report what a write needs.
+        """
+        info = experience.policy_info
+        if not (hasattr(info, "key") and hasattr(info, "best_q")):
+            raise ValueError(
+                "the steps have no key and best_q in their policy_info: collect them with the"
+                f" agent's collect_policy, which reports {NecInfo.__name__}; this one has {info!r}"
             )
-            terminated = experience.discount[stream] == 0.0
-            if experience.next_step_type[stream] == ts.StepType.LAST and terminated:
-                self._flush(stream, window, 0.0)
-            elif len(window) == self._horizon + self._write_every:
-                self._hand_on(stream, window, self._write_every, np.nan)
+        experience = tf.nest.map_structure(np.asarray, experience)
+        if experience.reward.ndim == 0:
+            experience = tf.nest.map_structure(lambda array: array[None], experience)
+        for stream in range(len(experience.reward)):
+            self._take(stream, experience)
+
+    def _take(self, stream: int, experience: trajectory.Trajectory) -> None:
+        """Takes the step of one environment."""
+        window = self._windows.setdefault(stream, [])
+        info, step_type = experience.policy_info, experience.step_type[stream]
+        best_q = float(info.best_q[stream])
+        if step_type == ts.StepType.LAST:
+            self._flush(stream, window, best_q)
+            return
+        if step_type == ts.StepType.FIRST and window:
+            self._flush(stream, window, window.pop().best_q)
+        window.append(
+            _Step(
+                experience.observation[stream],
+                experience.action[stream],
+                info.key[stream],
+                best_q,
+                experience.reward[stream],
+            )
+        )
+        terminated = experience.discount[stream] == 0.0
+        if experience.next_step_type[stream] == ts.StepType.LAST and terminated:
+            self._flush(stream, window, 0.0)
+        elif len(window) == self._horizon + self._write_every:
+            self._hand_on(stream, window, self._write_every, np.nan)
 
     def _flush(self, stream: int, window: list["_Step"], last_value: float) -> None:
         """Hands on what is left of an episode."""
@@ -128,29 +178,30 @@ class _Step(NamedTuple):
     observation: np.ndarray
     action: np.ndarray
     key: np.ndarray
-    best_q: np.ndarray
+    best_q: float
     reward: np.ndarray
 
 
 class NStepDriver:
-    """Steps a policy through a batch of environments and shows every step to observers."""
+    """Steps any policy through a batch of any environments and shows every step to observers."""
 
     def __init__(
         self,
-        environment: py_environment.PyEnvironment,
-        policy: tf_policy.TFPolicy,
-        observers: Sequence[Callable[[trajectory.Trajectory], None]],
+        environment: Environment,
+        policy: Policy,
+        observers: Sequence[Callable[[trajectory.Trajectory], Any]],
     ) -> None:
         """A driver.
 
         Args:
-            environment: Batched.
-            policy: Acts on time steps of tensors.
+            environment: Of Python or of TensorFlow, batched or not.
+            policy: Of Python or of TensorFlow.
             observers: Called with each trajectory of NumPy arrays [B, ...].
         """
-        self._environment = environment
+        self._environment = _batched(environment)
         self._policy = policy
-        self._action = common.function(policy.action)
+        self._act = _numpy_action(policy)
+        self._policy_state: types.NestedArray = ()
         self._observers = list(observers)
 
     def run(self, num_steps: int, time_step: ts.TimeStep | None = None) -> ts.TimeStep:
@@ -161,15 +212,58 @@ class NStepDriver:
             time_step: Where to go on; None resets the environments.
 
         Returns:
-            The time step to go on from.
+            The time step to go on from, [B, ...].
         """
-        time_step = self._environment.reset() if time_step is None else time_step
+        if time_step is None:
+            time_step = self._environment.reset()
+            self._policy_state = self._policy.get_initial_state(self._environment.batch_size)
         for _ in range(num_steps):
-            acted = self._action(tf.nest.map_structure(tf.convert_to_tensor, time_step))
-            acted = policy_step.PolicyStep(*tf.nest.map_structure(lambda x: x.numpy(), acted))
+            acted = self._act(time_step, self._policy_state)
             next_time_step = self._environment.step(acted.action)
-            experience = trajectory.from_transition(time_step, acted, next_time_step)
+            shown = acted._replace(state=self._policy_state)
+            experience = trajectory.from_transition(time_step, shown, next_time_step)
             for observe in self._observers:
                 observe(experience)
-            time_step = next_time_step
+            time_step, self._policy_state = next_time_step, acted.state
         return time_step
+
+
+class _TensorEnvironment:
+    """A TensorFlow environment that takes and gives NumPy arrays."""
+
+    def __init__(self, environment: tf_environment.TFEnvironment) -> None:
+        self._environment = environment
+        self.batch_size = environment.batch_size
+
+    def reset(self) -> ts.TimeStep:
+        return _to_numpy(self._environment.reset())
+
+    def step(self, action: np.ndarray) -> ts.TimeStep:
+        return _to_numpy(self._environment.step(tf.convert_to_tensor(action)))
+
+
+def _batched(environment: Environment) -> Any:
+    """Returns an environment that takes and gives batches of NumPy arrays."""
+    if isinstance(environment, tf_py_environment.TFPyEnvironment):
+        environment = environment.pyenv
+    if isinstance(environment, tf_environment.TFEnvironment):
+        return _TensorEnvironment(environment)
+    if environment.batched:
+        return environment
+    return batched_py_environment.BatchedPyEnvironment([environment], multithreading=False)
+
+
+def _numpy_action(policy: Policy) -> Callable[..., policy_step.PolicyStep]:
+    """Returns the action of a policy, from NumPy arrays to NumPy arrays."""
+    if isinstance(policy, py_policy.PyPolicy):
+        return policy.action
+    in_graph = common.function(policy.action)
+
+    def action(time_step: ts.TimeStep, state: types.NestedArray) -> policy_step.PolicyStep:
+        return _to_numpy(in_graph(tf.nest.map_structure(tf.convert_to_tensor, time_step), state))
+
+    return action
+
+
+def _to_numpy(nest: Any) -> Any:
+    return tf.nest.map_structure(lambda tensor: tensor.numpy(), nest)

@@ -1,86 +1,24 @@
 """The NEC agent (paper, section 3) as a TF-Agents agent."""
 
-import dataclasses
 from typing import Any, NamedTuple
 
+import gin
 import tensorflow as tf
 from tf_agents.agents import tf_agent
 from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
+from tf_agents.trajectories import trajectory
 from tf_agents.typing import types
 
-from nec_tf import dnd, replay
-from nec_tf.n_step_driver import NStepTuples
+from nec_tf.dnd import DifferentiableNeuralDictionary
+from nec_tf.frozen_memory import FrozenMemory, FrozenNetwork
+from nec_tf.n_step_driver import NStepObserver, NStepTuples
+from nec_tf.nec_config import NecConfig
 from nec_tf.policies import EpsilonGreedyPolicy, NecInfo
 from nec_tf.recognition import identify
-from nec_tf.row_rmsprop import DECAY, EPSILON, RowRMSProp
-
-
-def _setting(default: Any, explanation: str) -> Any:
-    return dataclasses.field(default=default, metadata={"help": explanation})
-
-
-@dataclasses.dataclass(frozen=True)
-class NecConfig:
-    """Settings of the agent, each with its origin; "ours" are argued in docs/algorithm.md."""
-
-    # Paper, section 4.
-    discount: float = _setting(0.99, "gamma, for a step [paper]")
-    horizon: int = _setting(100, "N of the N-step returns, in steps [paper]")
-    capacity: int = _setting(dnd.CAPACITY, "entries of each action's memory [paper]")
-    num_neighbours: int = _setting(dnd.NUM_NEIGHBOURS, "p, neighbours of a lookup [paper]")
-    replay_capacity: int = _setting(replay.CAPACITY, "states in the replay memory [paper]")
-    batch_size: int = _setting(32, "states of an update [paper]")
-    update_period: int = _setting(4, "steps from one update to the next: 16 frames [paper]")
-
-    # Tuned in the paper but not given there.
-    key_size: int = _setting(64, "length of a key [ours]")
-    alpha: float = _setting(dnd.ALPHA, "step of the update of a known state's value [reported]")
-    learning_rate: float = _setting(1e-4, "of the embedding network [ours]")
-    keys_learning_rate: float = _setting(1e-4, "of stored keys; 0 leaves them as written [ours]")
-    values_learning_rate: float = _setting(1e-2, "of stored values; 0 likewise [ours]")
-    epsilon_start: float = _setting(1.0, "share of random actions at first [reported]")
-    epsilon_end: float = _setting(0.01, "share of random actions in the end [ours]")
-    epsilon_from: int = _setting(1_000, "step at which epsilon begins to fall [ours]")
-    epsilon_until: int = _setting(10_000, "step at which epsilon is down [ours]")
-
-    # Left open by the paper.
-    learning_starts: int = _setting(2_000, "states in the replay before the first update [ours]")
-    rmsprop_decay: float = _setting(DECAY, "of the mean square [reported]")
-    rmsprop_epsilon: float = _setting(EPSILON, "inside the root [reported]")
-    evaluation_epsilon: float = _setting(0.001, "share of random actions in evaluations [ours]")
-    recognise_by_key: bool = _setting(
-        False, "a state is known by its exact key [paper], not by its observation [ours]"
-    )
-    index: str = _setting("scann", "who finds neighbours: scann or exact")
-
-    def __post_init__(self) -> None:
-        """Refuses what cannot be meant."""
-        for name in ("horizon", "capacity", "num_neighbours", "replay_capacity", "batch_size"):
-            _require(getattr(self, name) >= 1, f"{name} must be at least 1", getattr(self, name))
-        for name in ("update_period", "key_size", "learning_starts"):
-            _require(getattr(self, name) >= 1, f"{name} must be at least 1", getattr(self, name))
-        for name in ("discount", "epsilon_start", "epsilon_end", "evaluation_epsilon"):
-            value = getattr(self, name)
-            _require(0.0 <= value <= 1.0, f"{name} must be between 0 and 1", value)
-        for name in ("learning_rate", "keys_learning_rate", "values_learning_rate"):
-            _require(getattr(self, name) >= 0, f"{name} must not be negative", getattr(self, name))
-        _require(0.0 < self.alpha <= 1.0, "alpha must be above 0 and at most 1", self.alpha)
-        _require(
-            self.capacity >= self.num_neighbours,
-            f"capacity must be at least num_neighbours ({self.num_neighbours})",
-            self.capacity,
-        )
-        _require(
-            self.epsilon_from < self.epsilon_until,
-            f"epsilon_from must be before epsilon_until ({self.epsilon_until})",
-            self.epsilon_from,
-        )
-
-
-def _require(right: bool, rule: str, value: Any) -> None:
-    if not right:
-        raise ValueError(f"{rule}, not {value}")
+from nec_tf.returns import first_return
+from nec_tf.row_rmsprop import RowRMSProp
+from nec_tf.specs import require_keys, require_num_actions, require_one_observation
 
 
 class Experience(NamedTuple):
@@ -90,11 +28,13 @@ class Experience(NamedTuple):
         observation: [B, ...].
         action: [B].
         returns: `R_t = Q^(N)(s_t, a_t)`, float32 [B].
+        valid: Whether it is a step at all, bool [B]; that between two episodes is not.
     """
 
     observation: Any
     action: Any
     returns: Any
+    valid: Any
 
 
 class NecLoss(NamedTuple):
@@ -109,11 +49,16 @@ class NecLoss(NamedTuple):
     error: tf.Tensor
 
 
+@gin.configurable
 class NecAgent(tf_agent.TFAgent):
     """Neural Episodic Control (Pritzel et al., 2017).
 
     Acting looks up every action's memory; training looks up only that of the action taken, and
     moves the network, the keys and the values, each with a learning rate of its own.
+
+    The memory is written by an observer of what the collect policy does, `memory_observer`, behind
+    any driver. `train` takes `Experience` [B], or trajectories [B, T] of a replay buffer, of which
+    `preprocess_sequence` makes experience with (T - 1)-step returns. docs/tf_agents.md has more.
     """
 
     def __init__(
@@ -134,14 +79,19 @@ class NecAgent(tf_agent.TFAgent):
             config: Settings; the defaults are the paper's where it gives them.
             seed: Of exploration; None draws one.
             train_step_counter: Raised by one with each `train`.
+
+        Raises:
+            ValueError: Where a spec is of a kind that is not supported; the message says which are.
         """
         config = config or NecConfig()
+        time_step_spec = tensor_spec.from_spec(time_step_spec)
         action_spec = tensor_spec.from_spec(action_spec)
-        num_actions = int(action_spec.maximum) + 1
+        require_one_observation(time_step_spec.observation)
+        require_keys(embedding, time_step_spec.observation, config.key_size)
         self.config = config
         self.embedding = embedding
-        self.dnd = dnd.DifferentiableNeuralDictionary(
-            num_actions,
+        self.dnd = DifferentiableNeuralDictionary(
+            require_num_actions(action_spec),
             config.key_size,
             config.capacity,
             config.num_neighbours,
@@ -198,8 +148,27 @@ class NecAgent(tf_agent.TFAgent):
                 observation=time_step_spec.observation,
                 action=action_spec,
                 returns=tf.TensorSpec([], tf.float32, "returns"),
+                valid=tf.TensorSpec([], tf.bool, "valid"),
             ),
             train_step_counter=train_step_counter,
+        )
+
+    def memory_observer(self) -> NStepObserver:
+        """Returns an observer that writes what it sees to the memory; for one driver."""
+        return NStepObserver(self.config.horizon, self.config.discount, self.write)
+
+    def post_process_policy(self) -> EpsilonGreedyPolicy:
+        """Returns a greedy policy of the network and the memory as they are now.
+
+        Its lookup is exact and made of TensorFlow's own operations only, so that `PolicySaver` can
+        save it; `policy` asks a neighbour index that lives in Python.
+        """
+        return EpsilonGreedyPolicy(
+            self.time_step_spec,
+            self.action_spec,
+            FrozenNetwork(self.embedding, FrozenMemory(self.dnd)),
+            epsilon=0.0,
+            name="nec_frozen_policy",
         )
 
     def write(self, tuples: NStepTuples) -> int:
@@ -238,20 +207,58 @@ class NecAgent(tf_agent.TFAgent):
         keys = self.embedding(observation, training=training)
         return keys, self.dnd(keys, training=training)
 
+    def _preprocess_sequence(self, experience: trajectory.Trajectory) -> Experience:
+        """Makes training data of sequences: their first state, action and (T - 1)-step return.
+
+        Args:
+            experience: [B, T, ...] or [T, ...], T at least 2, of consecutive steps; what follows
+                the end of an episode inside a sequence has no part in it.
+
+        Returns:
+            [B], or one without an outer dimension.
+        """
+        length = experience.reward.shape[-1]
+        if length is not None and length < 2:
+            raise ValueError(
+                f"a sequence must have at least 2 steps, not {length}: the return of a step ends in"
+                " the value of a later one. Sample with num_steps=config.horizon + 1"
+            )
+        returns = first_return(
+            experience.reward,
+            experience.discount,
+            tf.equal(experience.next_step_type, ts.StepType.LAST),
+            experience.policy_info.best_q,
+            self.config.discount,
+        )
+        time = len(experience.reward.shape) - 1
+        return Experience(
+            tf.gather(experience.observation, 0, axis=time),
+            experience.action[..., 0],
+            returns,
+            tf.not_equal(experience.step_type[..., 0], ts.StepType.LAST),
+        )
+
     def _loss(
-        self, experience: Experience, weights: types.Tensor = None, training: bool = False
+        self,
+        experience: Experience | trajectory.Trajectory,
+        weights: types.Tensor = None,
+        training: bool = False,
     ) -> tf_agent.LossInfo:
         """The L2 loss between `Q(s_t, a_t)` and `R_t` (paper, section 3.4)."""
+        if isinstance(experience, trajectory.Trajectory):
+            experience = self._preprocess_sequence(experience)
         keys = self.embedding(experience.observation, training=training)
         q = self.dnd(keys, experience.action, training=training)
-        error = q - experience.returns
+        error = tf.where(experience.valid, q - experience.returns, 0.0)
         losses = tf.square(error) if weights is None else weights * tf.square(error)
         return tf_agent.LossInfo(
             tf.reduce_mean(losses),
             NecLoss(tf.reduce_mean(q), tf.reduce_mean(tf.abs(error))),
         )
 
-    def _train(self, experience: Experience, weights: types.Tensor = None) -> tf_agent.LossInfo:
+    def _train(
+        self, experience: Experience | trajectory.Trajectory, weights: types.Tensor = None
+    ) -> tf_agent.LossInfo:
         tables = self.dnd.tables
         variables = self.embedding.trainable_variables
         with tf.GradientTape() as tape:

@@ -11,8 +11,9 @@ from tf_agents.trajectories import trajectory
 from tf_agents.typing import types
 from tf_agents.utils import common
 
-from nec_tf.n_step_driver import NStepObserver, NStepTuples
-from nec_tf.nec_agent import Experience, NecAgent, NecConfig
+from nec_tf.n_step_driver import NStepObserver, NStepTuples, in_graphs
+from nec_tf.nec_agent import Experience, NecAgent
+from nec_tf.nec_config import NecConfig
 from nec_tf.replay import Replay
 
 
@@ -46,6 +47,7 @@ class NecLearner:
         self._steps = 0
         self._sums: dict[str, float] = collections.defaultdict(float)
 
+    @in_graphs
     def observe(self, experience: trajectory.Trajectory) -> None:
         """Takes one step of every environment, [B, ...], and makes the updates that are due."""
         self._observer(experience)
@@ -99,7 +101,8 @@ class NecLearner:
     def _update(self) -> None:
         """Trains on a random minibatch."""
         sample = self._replay.sample(self._rng, self._config.batch_size)
-        info = self._train(Experience(*map(tf.convert_to_tensor, sample)))
+        valid = np.ones(self._config.batch_size, bool)
+        info = self._train(Experience(*map(tf.convert_to_tensor, (*sample, valid))))
         self._sums["updates"] += 1
         self._sums["loss"] += float(info.loss)
         self._sums["q"] += float(info.extra.q)

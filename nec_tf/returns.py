@@ -1,6 +1,7 @@
-"""Returns: what a state and action turned out to be worth. Pure functions of one episode."""
+"""Returns: what a state and action turned out to be worth. Pure functions."""
 
 import numpy as np
+import tensorflow as tf
 
 
 def n_step_returns(
@@ -41,3 +42,35 @@ def monte_carlo_returns(rewards: np.ndarray, discount: float) -> np.ndarray:
         float64 [T].
     """
     return n_step_returns(rewards, np.zeros(len(rewards) + 1), discount, horizon=len(rewards) or 1)
+
+
+def first_return(
+    rewards: tf.Tensor,
+    step_discounts: tf.Tensor,
+    ends: tf.Tensor,
+    bootstrap_values: tf.Tensor,
+    discount: float,
+) -> tf.Tensor:
+    """Equation 3 for the first step of sequences out of a replay buffer, in TensorFlow.
+
+    A sequence of T steps gives a (T - 1)-step return, which stops where the episode does: with
+    nothing more where it terminated, with the value of the last state where it was truncated.
+
+    Args:
+        rewards: `r_t`, what action t brought, [..., T].
+        step_discounts: 0 where the episode terminated with action t, else 1, [..., T].
+        ends: Whether the episode ended with action t, bool [..., T].
+        bootstrap_values: `max_a Q(s_t, a)`, [..., T].
+        discount: `gamma`.
+
+    Returns:
+        [...].
+    """
+    steps = tf.shape(rewards)[-1] - 1
+    powers = discount ** tf.range(tf.cast(steps, rewards.dtype))
+    ended = tf.cast(ends[..., :-1], rewards.dtype)
+    reached = tf.math.cumprod(1.0 - ended, axis=-1, exclusive=True)
+    is_last = tf.one_hot(steps - 1, steps, dtype=rewards.dtype)
+    stops = reached * tf.maximum(ended, is_last)  # 1 at the one step after which the sum stops
+    values = discount * step_discounts[..., :-1] * bootstrap_values[..., 1:]
+    return tf.reduce_sum(powers * (reached * rewards[..., :-1] + stops * values), axis=-1)

@@ -72,6 +72,13 @@ class RowRMSProp(tf.Module):
             with tf.control_dependencies([steps]):
                 self._dnd.keys_moved(rows, tf.norm(steps, axis=-1))
 
+    def column_of(self, variable: tf.Variable) -> str | None:
+        """Returns "keys" or "values" for these tables of the memory, None for anything else."""
+        tables = self._dnd.tables
+        if variable is tables.keys:
+            return "keys"
+        return "values" if variable is tables.values else None
+
     def _step(
         self,
         column: tf.Variable,

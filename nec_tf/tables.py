@@ -76,6 +76,36 @@ class Tables(tf.Module):
             # A gather copies once, straight into the larger tensor; what it repeats is spare.
             column.assign(tf.gather(column, tf.minimum(tf.range(rows), last)))
 
+    def replace(
+        self,
+        actions: np.ndarray,
+        keys: np.ndarray,
+        values: np.ndarray,
+        state_ids: np.ndarray,
+        ages: np.ndarray,
+    ) -> None:
+        """Forgets all entries and takes others; whoever derived something has to be told.
+
+        Args:
+            actions: To whose memory each belongs, [n].
+            keys: [n, key_size].
+            values: [n].
+            state_ids: [n].
+            ages: How many ticks of the clock ago each was last used, [n].
+        """
+        count = len(actions)
+        clock = int(np.max(ages, initial=0))
+        rows = np.arange(1, 1 + count)
+        self.reserve(1 + count)
+        self.clear_scratch(rows)
+        self.put(self.keys, rows, keys)
+        self.put(self.values, rows, values)
+        self.put(self.actions, rows, actions)
+        self.put(self.state_ids, rows, state_ids)
+        self.put(self.stamps, rows, clock - ages)
+        self.size.assign(1 + count)
+        self.clock.assign(clock)
+
     def read(self, column: tf.Variable, rows: np.ndarray) -> np.ndarray:
         """Returns a column at the given rows.
 

@@ -49,3 +49,10 @@ class CombinationLock(gymnasium.Env):
 
     def _observe(self):
         return np.eye(self.LENGTH + 1, dtype=np.float32)[self._dial]
+
+
+class SmallLock(CombinationLock):
+    """Three dials: random play opens it once in 27 episodes."""
+
+    LENGTH = 3
+    observation_space = gymnasium.spaces.Box(0, 1, (LENGTH + 1,), np.float32)

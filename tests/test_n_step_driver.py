@@ -1,13 +1,15 @@
 import numpy as np
 import pytest
+import tensorflow as tf
 from reference import by_equation_3
 from small_environments import Counting
-from tf_agents.policies import random_tf_policy
+from tf_agents.environments import random_tf_environment, tf_py_environment
+from tf_agents.policies import random_py_policy, random_tf_policy, tf_policy
 from tf_agents.specs import tensor_spec
+from tf_agents.trajectories import policy_step, trajectory
 from tf_agents.trajectories import time_step as ts
-from tf_agents.trajectories import trajectory
 
-from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
+from nec_tf.environments.gymnasium_env import GymnasiumEnvironment, SingleGymnasiumEnvironment
 from nec_tf.n_step_driver import NStepDriver, NStepObserver
 from nec_tf.policies import NecInfo
 
@@ -131,3 +133,98 @@ def test_driver_shows_every_step_of_every_environment():
     np.testing.assert_array_equal(rewards[:, 1], [1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 0])
     observations = np.stack([step.observation[:, 0] for step in seen])
     np.testing.assert_array_equal(observations[:8, 0], [0, 1, 2, 3, 0, 1, 2, 3])
+
+
+def test_an_episode_that_a_reset_breaks_off_bootstraps_from_its_last_state():
+    broken, whole = (Episode(np.random.default_rng(seed), 6, True) for seed in (0, 1))
+    received = []
+    observer = NStepObserver(100, GAMMA, received.append)
+    for step in [*list(broken.steps())[:4], *whole.steps()]:
+        observer(batch(step))
+    first, second = (piece.returns for piece in received)
+    np.testing.assert_allclose(
+        first, by_equation_3(broken.rewards[:3], broken.values[:4], GAMMA, 100), rtol=1e-5
+    )
+    np.testing.assert_allclose(second, whole.returns(100), rtol=1e-5)
+
+
+def test_steps_without_a_batch_dimension_are_those_of_one_environment():
+    episode, received = Episode(np.random.default_rng(0), 7, True), []
+    observer = NStepObserver(3, GAMMA, received.append)
+    for step in episode.steps():
+        observer(tf.nest.map_structure(lambda array: array[0], batch(step)))
+    (piece,) = received
+    np.testing.assert_allclose(piece.returns, episode.returns(3), rtol=1e-5)
+
+
+def test_an_observer_inside_a_graph_sees_every_step_in_order():
+    episode, received = Episode(np.random.default_rng(0), 7, True), []
+    observer = NStepObserver(3, GAMMA, received.append)
+    take = tf.function(observer)
+    for step in episode.steps():
+        take(tf.nest.map_structure(tf.constant, batch(step)))
+    (piece,) = received
+    np.testing.assert_allclose(piece.returns, episode.returns(3), rtol=1e-5)
+
+
+def test_a_policy_that_does_not_report_keys_is_refused():
+    step = batch(next(Episode(np.random.default_rng(0), 2, True).steps()))
+    with pytest.raises(ValueError, match="collect_policy"):
+        NStepObserver(3, GAMMA, print)(step._replace(policy_info=()))
+
+
+def rewards_of(environment, policy, steps):
+    seen = []
+    NStepDriver(environment, policy, [seen.append]).run(steps)
+    return np.stack([step.reward for step in seen])
+
+
+COUNTED = [1, 2, 3, 0, 1, 2, 3, 0]  # the rewards of Counting(3), with the steps between episodes
+
+
+@pytest.mark.parametrize("kind", ["batched", "single", "tensorflow", "tensorflow of one"])
+@pytest.mark.parametrize("of_python", [False, True])
+def test_the_driver_takes_any_environment_and_policy(kind, of_python):
+    single = SingleGymnasiumEnvironment(Counting(3), seed=0)
+    environment = {
+        "batched": GymnasiumEnvironment([Counting(3)], seed=0),
+        "single": single,
+        "tensorflow": tf_py_environment.TFPyEnvironment(GymnasiumEnvironment([Counting(3)])),
+        "tensorflow of one": tf_py_environment.TFPyEnvironment(single),
+    }[kind]
+    specs = single.time_step_spec(), single.action_spec()
+    policy = (
+        random_py_policy.RandomPyPolicy(*specs, outer_dims=(1,))
+        if of_python
+        else random_tf_policy.RandomTFPolicy(*map(tensor_spec.from_spec, specs))
+    )
+    np.testing.assert_array_equal(rewards_of(environment, policy, 8)[:, 0], COUNTED)
+
+
+def test_the_driver_takes_an_environment_written_in_tensorflow():
+    single = SingleGymnasiumEnvironment(Counting(3))
+    specs = map(tensor_spec.from_spec, (single.time_step_spec(), single.action_spec()))
+    environment = random_tf_environment.RandomTFEnvironment(*specs, batch_size=2)
+    policy = random_tf_policy.RandomTFPolicy(
+        environment.time_step_spec(), environment.action_spec()
+    )
+    assert rewards_of(environment, policy, 5).shape == (5, environment.batch_size)
+
+
+class Remembering(tf_policy.TFPolicy):
+    """Its state counts its calls, and is its action."""
+
+    def __init__(self, specs):
+        super().__init__(*specs, policy_state_spec=tf.TensorSpec([], tf.int64))
+
+    def _action(self, time_step, policy_state, seed=None):
+        return policy_step.PolicyStep(policy_state % 2, policy_state + 1, ())
+
+
+def test_the_driver_carries_the_state_of_a_policy_from_step_to_step():
+    environment = GymnasiumEnvironment([Counting(3), Counting(5)], seed=0)
+    specs = map(tensor_spec.from_spec, (environment.time_step_spec(), environment.action_spec()))
+    seen = []
+    driver = NStepDriver(environment, Remembering(tuple(specs)), [seen.append])
+    driver.run(4, driver.run(3))
+    assert [step.action.tolist() for step in seen] == [[t % 2, t % 2] for t in range(7)]

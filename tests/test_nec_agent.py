@@ -8,7 +8,8 @@ from tf_agents.trajectories import time_step as ts
 
 from nec_tf import embeddings
 from nec_tf.n_step_driver import NStepTuples
-from nec_tf.nec_agent import Experience, NecAgent, NecConfig
+from nec_tf.nec_agent import Experience, NecAgent
+from nec_tf.nec_config import NecConfig
 
 TIME_STEP_SPEC = ts.time_step_spec(tf.TensorSpec([3], tf.float32))
 ACTION_SPEC = tensor_spec.BoundedTensorSpec([], tf.int64, 0, 1)
@@ -35,7 +36,9 @@ def tuples(agent, count, seed=0):
 
 
 def experience(written):
-    return Experience(*map(tf.constant, (written.observations, written.actions, written.returns)))
+    valid = np.ones(len(written.actions), bool)
+    parts = (written.observations, written.actions, written.returns, valid)
+    return Experience(*map(tf.constant, parts))
 
 
 def test_acting_looks_up_every_action():

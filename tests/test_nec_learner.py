@@ -7,7 +7,7 @@ from tf_agents.trajectories import time_step as ts
 from nec_tf import embeddings
 from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
 from nec_tf.n_step_driver import NStepDriver
-from nec_tf.nec_agent import NecConfig
+from nec_tf.nec_config import NecConfig
 from nec_tf.nec_learner import NecLearner
 
 CONFIG = NecConfig(

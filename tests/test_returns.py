@@ -1,9 +1,10 @@
 import numpy as np
+import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import by_equation_3
 
-from nec_tf.returns import monte_carlo_returns, n_step_returns
+from nec_tf.returns import first_return, monte_carlo_returns, n_step_returns
 
 numbers = st.floats(-100, 100)
 
@@ -47,3 +48,39 @@ def test_monte_carlo_adds_all_rewards():
 
 def test_an_empty_episode_has_no_returns():
     assert len(monte_carlo_returns(np.array([]), 0.9)) == 0
+
+
+@given(
+    st.lists(st.tuples(numbers, numbers, st.sampled_from(["goes on", "ends", "is cut off"]))),
+    st.tuples(numbers, numbers),
+    st.floats(0, 1),
+)
+def test_the_first_return_of_a_sequence_stops_where_its_episode_does(steps, last, gamma):
+    """Of steps of several episodes, one after the other, only those of the first one count."""
+    steps = [(*last, "goes on"), *steps, (*last, "goes on")]
+    rewards, values, fates = map(np.array, zip(*steps, strict=True))
+    end = next((t for t, fate in enumerate(fates[:-1]) if fate != "goes on"), len(steps) - 2)
+    bootstrap = values[: end + 2].copy()
+    if fates[end] == "ends":
+        bootstrap[-1] = 0.0
+    expected = by_equation_3(rewards[: end + 1], bootstrap, gamma, len(steps) - 1)[0]
+    found = first_return(
+        tf.constant(rewards),
+        tf.constant(1.0 * (fates != "ends")),
+        tf.constant(fates != "goes on"),
+        tf.constant(values),
+        gamma,
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_first_returns_of_a_batch_are_those_of_each_sequence():
+    rng = np.random.default_rng(0)
+    sequences = rng.normal(size=(4, 7)), rng.integers(0, 2, (4, 7)) * 1.0
+    ends, values = rng.integers(0, 2, (4, 7)) > 0, rng.normal(size=(4, 7))
+    batch = first_return(*map(tf.constant, (*sequences, ends, values)), 0.9)
+    alone = [
+        float(first_return(*map(tf.constant, sequence), 0.9))
+        for sequence in zip(*sequences, ends, values, strict=True)
+    ]
+    np.testing.assert_allclose(batch, alone)

@@ -12,7 +12,7 @@ from tf_agents.agents import tf_agent
 from tf_agents.trajectories import trajectory
 
 from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
-from nec_tf.nec_agent import NecConfig
+from nec_tf.nec_config import NecConfig
 from nec_tf.nec_learner import NecLearner
 from trainers.tasks import Task
 

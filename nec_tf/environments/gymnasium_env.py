@@ -13,7 +13,7 @@ from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
-__all__ = ["GymnasiumEnvironment"]
+__all__ = ["GymnasiumEnvironment", "SingleGymnasiumEnvironment"]
 
 
 class GymnasiumEnvironment(py_environment.PyEnvironment):
@@ -163,6 +163,57 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
         if actions.min() < 0 or actions.max() > last_action:
             raise ValueError(f"actions must be in [0, {last_action}], got {actions.tolist()}")
         return actions
+
+
+class SingleGymnasiumEnvironment(py_environment.PyEnvironment):
+    """One Gymnasium environment without a batch dimension, as TF-Agents' Reverb observers want it.
+
+    In all else as `GymnasiumEnvironment`.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env | Callable[[], gymnasium.Env],
+        seed: int | None = None,
+        discount: float = 1.0,
+    ):
+        """Takes over the environment; arguments as in `GymnasiumEnvironment`."""
+        super().__init__(handle_auto_reset=False)
+        self._batch = GymnasiumEnvironment([env], seed, discount)
+
+    def observation_spec(self) -> array_spec.BoundedArraySpec:
+        """Spec of the observation."""
+        return self._batch.observation_spec()
+
+    def action_spec(self) -> array_spec.BoundedArraySpec:
+        """Spec of the action."""
+        return self._batch.action_spec()
+
+    def seed(self, seed: int | None) -> int:
+        """Gives the environment a seed, used once, at its next reset; returns it."""
+        return self._batch.seed(seed)[0]
+
+    def get_info(self) -> dict[str, Any]:
+        """Returns the info dictionary of the last step or reset."""
+        return self._batch.get_info()[0]
+
+    def render(self, mode: str = "rgb_array") -> np.ndarray:
+        """Returns the image, uint8 `[height, width, 3]`."""
+        return self._batch.render(mode)[0]
+
+    def close(self) -> None:
+        """Closes the environment."""
+        self._batch.close()
+
+    def _reset(self) -> ts.TimeStep:
+        return _first(self._batch.reset())
+
+    def _step(self, action: np.ndarray) -> ts.TimeStep:
+        return _first(self._batch.step(np.asarray(action)[None]))
+
+
+def _first(batch: ts.TimeStep) -> ts.TimeStep:
+    return ts.TimeStep(*(array[0] for array in batch))
 
 
 def _build(

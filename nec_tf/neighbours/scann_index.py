@@ -26,13 +26,14 @@ from nec_tf.neighbours.base import NeighbourIndex
 # Measured on keys of a real encoder with benchmarks/lookup.py, see docs/algorithm.md.
 TREE_FROM = 5_000  # keys; below, comparing all is as fast
 _LEAVES_PER_ROOT = 2.0  # leaves = 2 sqrt(keys)
-_LEAVES_TO_SEARCH = 16
+_LEAVES_TO_SEARCH = 12  # at least: the neighbours of a key spread over as many
+_KEYS_TO_SEARCH = 2_000  # at least: small leaves cost little, and recall is lost at their borders
 _TRAINING_SAMPLE = 10_000  # keys that the tree's k-means sees
 _TRAINING_ITERATIONS = 6
 _MIN_LEAF = 5  # keys; ScaNN's default of 50 costs recall where leaves are small
 _RETRAIN_GROWTH = 2.0
 _RETRAIN_CHANGES = 4.0  # for each key held: moves alone cost the tree little
-_TOLERATED_DRIFT = 0.25  # of the usual distance to the outermost neighbour
+_TOLERATED_DRIFT = 0.15  # of the usual distance to the outermost neighbour
 _OVERFETCH = 1.5
 _REFRESH_BATCH = 1024  # moved keys
 _SPACING_SAMPLE = 64  # keys
@@ -82,21 +83,24 @@ class ScannIndex(NeighbourIndex):
 
     def search(self, queries: np.ndarray, p: int) -> np.ndarray:
         """See `NeighbourIndex`."""
-        slots = np.full((len(queries), p), -1, np.int64)
         if len(self) == 0:
-            return slots
+            return np.full((len(queries), p), -1, np.int64)
         queries = self._centred(queries)
         if len(queries) >= _PARALLEL_FROM:
             share = -(-len(queries) // _THREADS)
             found, distances = self._searcher.search_batched(queries, p, -1, -1, True, share)
-            if found.shape[1] == min(p, len(self)) and not np.isnan(distances).any():
-                slots[:, : found.shape[1]] = found
-                return slots
-        for i, query in enumerate(queries):
-            # One by one: a batched search gives each row the length of the shortest answer.
-            found, distances = self._searcher.search(query, p, -1, -1)
-            found = found[~np.isnan(distances)]
-            slots[i, : len(found)] = found
+            if _complete(found[0], distances, p):
+                return found.astype(np.int64)
+        # One by one: a batched search gives each row the length of the shortest answer.
+        return np.stack([self._search_one(query, p) for query in queries])
+
+    def _search_one(self, query: np.ndarray, p: int) -> np.ndarray:
+        found, distances = self._searcher.search(query, p, -1, -1)
+        if _complete(found, distances, p):
+            return found.astype(np.int64)
+        slots = np.full(p, -1, np.int64)
+        found = found[~np.isnan(distances)]
+        slots[: len(found)] = found
         return slots
 
     def rebuild(self, keys: np.ndarray) -> None:
@@ -105,9 +109,11 @@ class ScannIndex(NeighbourIndex):
         keys = self._centred(keys)
         builder = scann_ops_pybind.builder(keys, self._p, "squared_l2").score_brute_force()
         if len(keys) >= self._tree_from:
+            leaves = min(len(keys), int(_LEAVES_PER_ROOT * np.sqrt(len(keys))))
+            enough = -(-_KEYS_TO_SEARCH * leaves // len(keys))
             builder = builder.tree(
-                num_leaves=min(len(keys), int(_LEAVES_PER_ROOT * np.sqrt(len(keys)))),
-                num_leaves_to_search=_LEAVES_TO_SEARCH,
+                num_leaves=leaves,
+                num_leaves_to_search=min(leaves, max(_LEAVES_TO_SEARCH, enough)),
                 training_sample_size=_TRAINING_SAMPLE,
                 training_iterations=_TRAINING_ITERATIONS,
                 min_partition_size=_MIN_LEAF,
@@ -139,3 +145,7 @@ class ScannIndex(NeighbourIndex):
 
     def _centred(self, keys: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(keys - self._centre, np.float32)
+
+
+def _complete(found: np.ndarray, distances: np.ndarray, p: int) -> bool:
+    return len(found) == p and not np.isnan(distances).any()

@@ -14,7 +14,7 @@ from tf_agents.trajectories import trajectory
 from nec_tf import embeddings
 from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
 from nec_tf.n_step_driver import NStepDriver
-from nec_tf.nec_agent import NecConfig
+from nec_tf.nec_config import NecConfig
 from nec_tf.nec_learner import NecLearner
 
 

@@ -155,9 +155,9 @@ def test_a_tree_can_be_made_of_the_same_key_many_times(count):
 
 
 def test_a_tree_whose_leaves_hold_fewer_than_asked_for_answers_with_what_they_hold():
-    keys = clustered(400, clusters=40)
+    keys = clustered(3000)
     index = scann(keys, tree_from=2)
-    found = index.search(keys, 350)
+    found = index.search(keys[:100], 2900)
     assert (found == -1).any()
     for slot, row in enumerate(found):
         there = row[row >= 0]
@@ -187,8 +187,8 @@ def test_the_tolerance_is_a_part_of_the_distance_to_the_outermost_neighbour():
     keys = clustered(2000)
     order = exact(keys).search(keys, P)
     outermost = np.linalg.norm(keys - keys[order[:, -1]], axis=1)
-    quarter = 0.25 * np.median(outermost)
-    assert scann(keys, 1000).tolerance == pytest.approx(quarter, rel=0.3)
+    part = 0.15 * np.median(outermost)
+    assert scann(keys, 1000).tolerance == pytest.approx(part, rel=0.3)
     assert scann(keys, 10_000).tolerance == 0  # without a tree a move costs little
 
 
@@ -398,11 +398,18 @@ def test_the_same_keys_give_the_same_answers_in_every_process():
     assert len(answers.pop().strip()) == 32
 
 
-@pytest.mark.parametrize("p", [P, 500])
+@pytest.mark.parametrize("p", [P, 2900])
 @pytest.mark.parametrize("count", [3, 4, 33])
 def test_queries_that_come_together_get_the_answers_of_each_alone(count, p):
-    """With p at 500 the answers differ in length: few leaves hold so many keys."""
-    index = scann(clustered(3000), tree_from=100)
+    """With p at 2,900 the answers differ in length: the leaves that are searched hold fewer."""
+    keys = clustered(3000)
+    index = scann(keys, tree_from=100)
     queries = clustered(count, seed=1)
-    alone = np.concatenate([index.search(query[None], p) for query in queries])
-    np.testing.assert_array_equal(index.search(queries, p), alone)
+    together = index.search(queries, p)
+    for query, mine in zip(queries, together, strict=True):
+        alone = index.search(query[None], p)[0]
+        assert (mine >= 0).sum() == (alone >= 0).sum()
+        distances = [
+            np.linalg.norm(keys[slots[slots >= 0]] - query, axis=1) for slots in (mine, alone)
+        ]
+        np.testing.assert_allclose(*distances, rtol=1e-4)  # equally far ones may change places

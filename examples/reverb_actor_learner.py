@@ -1,0 +1,108 @@
+"""NEC with a Reverb server, TF-Agents' Actor and Learner, and a policy saved for later.
+
+python examples/reverb_actor_learner.py [--env=CartPole-v1] [--steps=10000] [--root_dir=/tmp/nec]
+"""
+
+import tempfile
+
+import gymnasium
+import reverb
+from absl import app, flags
+from tf_agents.policies import policy_saver, py_tf_eager_policy
+from tf_agents.replay_buffers import reverb_replay_buffer, reverb_utils
+from tf_agents.specs import tensor_spec
+from tf_agents.train import actor, learner
+from tf_agents.train.utils import train_utils
+
+from nec_tf import NecAgent, NecConfig
+from nec_tf.embeddings import mlp
+from nec_tf.environments.gymnasium_env import SingleGymnasiumEnvironment
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("env", "CartPole-v1", "A Gymnasium environment with discrete actions.")
+flags.DEFINE_integer("steps", 10_000, "Steps to train for.")
+flags.DEFINE_integer("seed", 1, "Seed of everything that is chance.")
+flags.DEFINE_string("root_dir", None, "Where to save; a temporary folder where not given.")
+
+CONFIG = NecConfig(
+    key_size=16,
+    capacity=50_000,
+    horizon=50,
+    epsilon_from=300,
+    epsilon_until=5_000,
+    values_learning_rate=0.1,
+)
+STEPS_PER_RUN, UPDATES_PER_RUN = 100, 25  # one update in 4 steps, as in the paper
+TABLE = "steps"
+
+
+def main(_) -> None:
+    """Trains, prints the metrics of the actor as it goes, and saves the policy."""
+    root_dir = FLAGS.root_dir or tempfile.mkdtemp(prefix="nec-")
+    environment = SingleGymnasiumEnvironment(gymnasium.make(FLAGS.env), seed=FLAGS.seed)
+    train_step = train_utils.create_train_step()
+    agent = NecAgent(
+        tensor_spec.from_spec(environment.time_step_spec()),
+        tensor_spec.from_spec(environment.action_spec()),
+        mlp(environment.observation_spec().shape, CONFIG.key_size, seed=FLAGS.seed),
+        CONFIG,
+        FLAGS.seed,
+        train_step,
+    )
+
+    sequence_length = CONFIG.horizon + 1
+    server = reverb.Server(
+        [
+            reverb.Table(
+                TABLE,
+                sampler=reverb.selectors.Uniform(),
+                remover=reverb.selectors.Fifo(),
+                max_size=FLAGS.steps,
+                rate_limiter=reverb.rate_limiters.MinSize(1),
+            )
+        ]
+    )
+    replay = reverb_replay_buffer.ReverbReplayBuffer(
+        agent.collect_data_spec, TABLE, sequence_length, local_server=server
+    )
+    # Tiled and padded: every step of an episode begins a sequence, also the last ones.
+    add_to_replay = reverb_utils.ReverbAddTrajectoryObserver(
+        replay.py_client,
+        TABLE,
+        sequence_length,
+        pad_end_of_episodes=True,
+        tile_end_of_episodes=True,
+    )
+    collector = actor.Actor(
+        environment,
+        py_tf_eager_policy.PyTFEagerPolicy(agent.collect_policy, use_tf_function=True),
+        train_step,
+        steps_per_run=STEPS_PER_RUN,
+        observers=[agent.memory_observer(), add_to_replay],
+        metrics=actor.collect_metrics(buffer_size=10),
+    )
+    trainer = learner.Learner(
+        root_dir,
+        train_step,
+        agent,
+        lambda: replay.as_dataset(sample_batch_size=32, num_steps=sequence_length).prefetch(2),
+    )
+
+    collector.run()
+    for step in range(STEPS_PER_RUN, FLAGS.steps, STEPS_PER_RUN):
+        collector.run()
+        loss = trainer.run(iterations=UPDATES_PER_RUN)
+        if step % 1_000 == 0:
+            measured = ", ".join(f"{metric.name} {metric.result()}" for metric in collector.metrics)
+            print(f"step {step}: loss {loss.loss:.2f}, {measured}")
+
+    saved = f"{root_dir}/policy"
+    policy_saver.PolicySaver(agent.post_process_policy(), batch_size=None).save(saved)
+    print(f"mean return of the last ten episodes: {collector.metrics[2].result():.1f}")
+    print(f"saved: {saved}, for tf.saved_model.load")
+    add_to_replay.close()
+    server.stop()
+
+
+if __name__ == "__main__":
+    app.run(main)
