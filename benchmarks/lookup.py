@@ -9,7 +9,10 @@ row has:
                             path: lookup of 32 held-out states under a GradientTape, RowRMSProp.
   recall_after_replacement  The same after that and 20% of the entries replaced by writes.
   query_ms                  One query of the index alone, median. NumPy's best exact search of the
-  numpy_query_ms            same query (expanded square, norms known, argpartition) takes turns.
+  numpy_query_ms            same queries (expanded square, norms known, argpartition) takes turns,
+                            20 queries each.
+  query_cold_ms             The first query of each turn: NumPy has just swept all keys through the
+                            caches, which nothing does in a training loop.
   lookup_ms                 One query through the layer in a tf.function, median.
   write_ms                  One written entry of a full memory, in batches of 100: eviction, tables,
                             index, and its share of retraining.
@@ -55,7 +58,7 @@ _BACKENDS = flags.DEFINE_list("backends", [*OURS, *lookup_rivals.RIVALS], "What 
 _STEPS = flags.DEFINE_integer("steps", 2_000, "Gradient steps.", lower_bound=1)
 _QUERIES = flags.DEFINE_integer("queries", 200, "Held-out keys to look up.", lower_bound=1)
 _STATES = flags.DEFINE_integer(
-    "states", 800_000, "States to encode, once; about a fifth of the keys comes twice."
+    "states", real_keys.STATES, "States to encode, once; about a fifth of the keys comes twice."
 )
 _RATE = flags.DEFINE_float(
     "keys_learning_rate", 1e-3, "Of the gradient steps; the default is ten times that of NEC."

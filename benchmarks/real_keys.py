@@ -4,15 +4,18 @@ Neighbour search behaves very differently on noise than on what an encoder makes
 benchmarks of the memory use the latter: random play, the Nature DQN convolutions.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import tensorflow as tf
 from ale_py.vector_env import AtariVectorEnv
 from tqdm import tqdm
 
 from nec_tf.embeddings import nature_dqn
 
 CACHE = Path(__file__).parent / ".cache"
+STATES = 800_000  # about a fifth of their keys comes twice
 _MEMBERS = 8  # environments side by side: the emulator then uses both cores
 
 
@@ -35,26 +38,41 @@ def load(count: int, key_size: int = 64, game: str = "frostbite") -> np.ndarray:
     return np.load(path)
 
 
-def _collect(count: int, key_size: int, game: str) -> np.ndarray:
-    """Plays at random and encodes every state."""
-    encoder = nature_dqn(key_size=key_size, seed=0)
+def encoder(key_size: int = 64) -> tf.keras.Model:
+    """Returns the network that makes the keys."""
+    return nature_dqn(key_size=key_size, seed=0)
+
+
+def states(game: str = "frostbite", seed: int = 0) -> Iterator[np.ndarray]:
+    """Plays several games at random, side by side; yields their states, uint8 [8, 84, 84, 4]."""
     environment = AtariVectorEnv(
         game, _MEMBERS, reward_clipping=False, use_fire_reset=False, full_action_space=True
     )
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
+    observations: np.ndarray = environment.reset(seed=seed)[0]
+    try:
+        while True:
+            yield observations.transpose(0, 2, 3, 1).copy()
+            observations, *_ = environment.step(rng.integers(0, 18, _MEMBERS))
+    finally:
+        environment.close()
+
+
+def _collect(count: int, key_size: int, game: str) -> np.ndarray:
+    """Plays at random and encodes every state."""
+    encode = encoder(key_size)
     keys = np.empty((count, key_size), np.float32)
-    observations: np.ndarray = environment.reset(seed=0)[0]
-    states: list[np.ndarray] = []
+    waiting: list[np.ndarray] = []
     done = 0
     with tqdm(total=count, desc=f"encoding {game}", unit="state") as bar:
-        while done < count:
-            states.append(observations.transpose(0, 2, 3, 1).copy())
-            observations, *_ = environment.step(rng.integers(0, 18, _MEMBERS))
-            if len(states) == 64 or done + len(states) * _MEMBERS >= count:
-                batch = encoder(np.concatenate(states), training=False).numpy()[: count - done]
+        for played in states(game):
+            waiting.append(played)
+            if len(waiting) == 64 or done + len(waiting) * _MEMBERS >= count:
+                batch = encode(np.concatenate(waiting), training=False).numpy()[: count - done]
                 keys[done : done + len(batch)] = batch
                 done += len(batch)
                 bar.update(len(batch))
-                states.clear()
-    environment.close()
+                waiting.clear()
+            if done == count:
+                break
     return keys

@@ -4,39 +4,72 @@ This is what leaves for production: no Python, no custom operation, nothing that
 as the `DifferentiableNeuralDictionary` that it was made of.
 """
 
+from typing import NamedTuple
+
+import numpy as np
 import tensorflow as tf
 
 from nec_tf import kernels, lookup
 from nec_tf.dnd import DifferentiableNeuralDictionary, Neighbours
-from nec_tf.neighbours.in_graph import ExactSearch
+from nec_tf.neighbours.in_graph import ExactSearch, InvertedFile, Search
+
+LOOKUPS = ("exact", "ivf")
+
+
+class Entries(NamedTuple):
+    """The entries of a memory, ordered by action.
+
+    Attributes:
+        keys: [n, key_size].
+        values: [n].
+        rows: Where each stood in the tables of the layer, int64 [n].
+        counts: Entries of each action, int64 [A].
+    """
+
+    keys: np.ndarray
+    values: np.ndarray
+    rows: np.ndarray
+    counts: np.ndarray
+
+
+def entries_of(dnd: DifferentiableNeuralDictionary) -> Entries:
+    """Returns a copy of what a layer holds now."""
+    counts = dnd.sizes  # first: it catches up with a restored checkpoint
+    tables = dnd.tables
+    rows = np.arange(1, int(tables.size))
+    rows = rows[np.argsort(tables.read(tables.actions, rows), kind="stable")]
+    keys, values = tables.read(tables.keys, rows), tables.read(tables.values, rows)
+    return Entries(keys, values, rows, counts)
 
 
 class FrozenMemory(tf.Module):
-    """Keys and values of all actions, one action's after the other, behind nobody's row 0.
+    """Keys and values of all actions, at the places that a search gives them.
 
     Attributes:
         centre: The mean of the keys, [key_size].
-        keys: Less their mean, [1 + n, key_size]: no distance changes, and small numbers keep more
+        keys: Less their mean, [places, key_size]: no distance changes, and small numbers keep more
             digits.
-        values: [1 + n]; that of row 0 is 0.
-        rows: Where each entry stood in the tables of the layer, int64 [1 + n].
+        values: [places]; 0 where nobody is.
+        rows: Of the layer's tables, int64 [places]; 0 where nobody is.
     """
 
-    def __init__(self, dnd: DifferentiableNeuralDictionary) -> None:
-        """A copy of what a layer holds now."""
+    def __init__(
+        self, entries: Entries, search: Search, kernel: kernels.Kernel, num_neighbours: int
+    ) -> None:
+        """A memory of what is given, through a search over these entries' keys less their mean."""
         super().__init__(name="frozen_memory")
-        tables = dnd.tables
-        sizes = dnd.sizes  # first: it catches up with a restored checkpoint
-        owners = tf.gather(tables.actions, tf.range(tables.size))
-        rows = tf.argsort(owners, stable=True)  # nobody's, of action -1, comes first
-        keys = tf.gather(tables.keys, rows)
-        self.centre = _constant(tf.reduce_mean(keys, axis=0), "centre")
-        self.keys = _constant(keys - self.centre, "keys")
-        self.values = _constant(tf.gather(tables.values, rows), "values")
-        self.rows = _constant(tf.cast(rows, tf.int64), "rows")
-        self._search = ExactSearch(self.keys, [1, *(1 + sizes.cumsum()).tolist()])
-        self._kernel = dnd.kernel
-        self._num_neighbours = dnd.num_neighbours
+        centre = _mean(entries.keys)
+        keys = _placed(entries.keys - centre, search.order, nobody=0.0)
+        squares = np.square(keys).sum(axis=1)
+        squares[search.order < 0] = np.inf  # nobody is infinitely far away
+        self.centre = _constant(centre, "centre")
+        self.keys = _constant(keys, "keys")
+        self.values = _constant(_placed(entries.values, search.order, nobody=0.0), "values")
+        self.rows = _constant(_placed(entries.rows, search.order, nobody=0), "rows")
+        self._squares = _constant(squares, "squares")
+        self._search = search
+        self._kernel = kernel
+        self._num_neighbours = num_neighbours
 
     def __call__(self, queries: tf.Tensor) -> tf.Tensor:
         """Equation 1 in every action's memory: from `h` [B, key_size] to Q-values [B, A]."""
@@ -49,18 +82,31 @@ class FrozenMemory(tf.Module):
         return found._replace(rows=tf.gather(self.rows, found.rows))
 
     def _find(self, queries: tf.Tensor) -> Neighbours:
-        """Returns the neighbours of `h` [B, key_size], with their rows in `keys`."""
+        """Returns the neighbours of `h` [B, key_size], with their places as rows."""
+        # As tensors: of a variable that is gathered from, TensorFlow copies all at every read.
+        keys, squares = self.keys.value(), self._squares.value()
         centred = queries - self.centre
-        candidates = self._search(centred, self._num_neighbours)
-        found = lookup.nearest(self.keys, centred, candidates, self._num_neighbours)
+        candidates = self._search(keys, squares, centred, self._num_neighbours)
+        found = lookup.nearest(keys, centred, candidates, self._num_neighbours)
         present = found > 0
-        d2 = lookup.squared_distances(centred, tf.gather(self.keys, found))
+        d2 = lookup.squared_distances(centred, tf.gather(keys, found))
         return Neighbours(
             rows=found,
             distances=tf.where(present, tf.sqrt(d2), 0.0),
             weights=kernels.normalised_weights(self._kernel, d2, present),
             values=tf.gather(self.values, found),
         )
+
+
+def exact_memory(dnd: DifferentiableNeuralDictionary) -> FrozenMemory:
+    """Returns the memory of a layer as it is now, which compares a query with every key."""
+    entries = entries_of(dnd)
+    return FrozenMemory(entries, ExactSearch(entries.counts), dnd.kernel, dnd.num_neighbours)
+
+
+def inverted_file(entries: Entries, probes: int) -> InvertedFile:
+    """Returns a search that compares a query with few of the entries."""
+    return InvertedFile(entries.keys - _mean(entries.keys), entries.counts, probes)
 
 
 class FrozenNetwork(tf.Module):
@@ -77,7 +123,23 @@ class FrozenNetwork(tf.Module):
         keys = self.embedding(observation, training=False)
         return keys, self.memory(keys)
 
+    def explain(self, observation: tf.Tensor) -> Neighbours:
+        """Returns the neighbours behind the Q-values of observations [B, ...]."""
+        return self.memory.neighbours(self.embedding(observation, training=False))
 
-def _constant(content: tf.Tensor, name: str) -> tf.Variable:
+
+def _mean(keys: np.ndarray) -> np.ndarray:
+    return keys.mean(axis=0) if len(keys) else np.zeros(keys.shape[1], keys.dtype)
+
+
+def _placed(column: np.ndarray, order: np.ndarray, nobody: float) -> np.ndarray:
+    """Returns a column [n, ...] in an order [places], in which -1 is nobody."""
+    placed = np.full((len(order), *column.shape[1:]), nobody, column.dtype)
+    there = order >= 0
+    placed[there] = column[order[there]]
+    return placed
+
+
+def _constant(content: np.ndarray, name: str) -> tf.Variable:
     """A variable that stays as it is: unlike a constant, it is saved beside the graph."""
     return tf.Variable(content, trainable=False, name=name)

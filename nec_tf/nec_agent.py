@@ -11,13 +11,14 @@ from tf_agents.trajectories import trajectory
 from tf_agents.typing import types
 
 from nec_tf.dnd import DifferentiableNeuralDictionary
-from nec_tf.frozen_memory import FrozenMemory, FrozenNetwork
+from nec_tf.frozen_memory import FrozenNetwork, exact_memory
 from nec_tf.n_step_driver import NStepObserver, NStepTuples
 from nec_tf.nec_config import NecConfig
 from nec_tf.policies import EpsilonGreedyPolicy, NecInfo
 from nec_tf.recognition import identify
 from nec_tf.returns import first_return
 from nec_tf.row_rmsprop import RowRMSProp
+from nec_tf.saved_policy import FrozenPolicy
 from nec_tf.specs import require_keys, require_num_actions, require_one_observation
 
 
@@ -157,19 +158,14 @@ class NecAgent(tf_agent.TFAgent):
         """Returns an observer that writes what it sees to the memory; for one driver."""
         return NStepObserver(self.config.horizon, self.config.discount, self.write)
 
-    def post_process_policy(self) -> EpsilonGreedyPolicy:
+    def post_process_policy(self) -> FrozenPolicy:
         """Returns a greedy policy of the network and the memory as they are now.
 
         Its lookup is exact and made of TensorFlow's own operations only, so that `PolicySaver` can
         save it; `policy` asks a neighbour index that lives in Python.
         """
-        return EpsilonGreedyPolicy(
-            self.time_step_spec,
-            self.action_spec,
-            FrozenNetwork(self.embedding, FrozenMemory(self.dnd)),
-            epsilon=0.0,
-            name="nec_frozen_policy",
-        )
+        network = FrozenNetwork(self.embedding, exact_memory(self.dnd))
+        return FrozenPolicy(self.time_step_spec, self.action_spec, network)
 
     def write(self, tuples: NStepTuples) -> int:
         """Appends (`h`, `Q^(N)`) to the memory of each action taken (Algorithm 1).
@@ -180,6 +176,10 @@ class NecAgent(tf_agent.TFAgent):
         ids = None if self.config.recognise_by_key else identify(tuples.observations)
         known = self.dnd.write(tuples.actions, tuples.keys, tuples.returns, ids)
         return int(known)
+
+    def end_exploration(self) -> None:
+        """Acts with the last epsilon from now on, as with a memory that was learned elsewhere."""
+        self.steps.assign(max(int(self.steps), self.config.epsilon_until))
 
     def trackables(self) -> dict[str, Any]:
         """What `tf.train.Checkpoint` has to save for the agent to go on as if never stopped."""

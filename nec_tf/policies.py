@@ -32,7 +32,7 @@ class EpsilonGreedyPolicy(tf_policy.TFPolicy):
         action_spec: types.NestedTensorSpec,
         q_values: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]],
         epsilon: Callable[[tf.Tensor], tf.Tensor] | float,
-        generator: tf.random.Generator | None = None,
+        generator: tf.random.Generator,
         info_spec: NecInfo | tuple = (),
         name: str = "epsilon_greedy_policy",
     ) -> None:
@@ -44,13 +44,10 @@ class EpsilonGreedyPolicy(tf_policy.TFPolicy):
             q_values: From observations [B, ...] to keys [B, key_size] and Q-values [B, A].
             epsilon: A number, or what the number of states in the batch makes of it; called once
                 for each batch, so that it can count steps.
-            generator: Source of chance, which belongs to the agent and is checkpointed with it;
-                None where epsilon is 0 and there is no chance.
+            generator: Source of chance; it belongs to the agent and is checkpointed with it.
             info_spec: `NecInfo` of specs where keys and best Q-values are to be reported.
             name: Of the policy.
         """
-        if generator is None and epsilon != 0.0:
-            raise ValueError(f"generator must be given where epsilon is not 0, but {epsilon}")
         super().__init__(time_step_spec, action_spec, info_spec=info_spec, name=name)
         self._q_values = q_values
         self._epsilon = epsilon
@@ -62,9 +59,11 @@ class EpsilonGreedyPolicy(tf_policy.TFPolicy):
     ) -> policy_step.PolicyStep:
         del seed
         keys, q = self._q_values(time_step.observation)
-        action = tf.cast(tf.argmax(q, axis=-1), self.action_spec.dtype)
-        if self._generator is not None:
-            action = self._explore(action, self._generator)
+        batch = tf.shape(q)[0]
+        greedy = tf.argmax(q, axis=-1, output_type=self.action_spec.dtype)
+        chance = self._generator.uniform([batch])
+        other = self._generator.uniform([batch], 0, self._num_actions, self.action_spec.dtype)
+        action = tf.where(chance < self._epsilon_for(batch), other, greedy)
         info = NecInfo(keys, tf.reduce_max(q, axis=-1)) if self.info_spec else ()
         return policy_step.PolicyStep(action, policy_state, info)
 
@@ -78,13 +77,6 @@ class EpsilonGreedyPolicy(tf_policy.TFPolicy):
         distribution = tfp.distributions.Categorical(probs=probs, dtype=self.action_spec.dtype)
         info = NecInfo(keys, tf.reduce_max(q, axis=-1)) if self.info_spec else ()
         return policy_step.PolicyStep(distribution, policy_state, info)
-
-    def _explore(self, greedy: tf.Tensor, generator: tf.random.Generator) -> tf.Tensor:
-        """Puts random actions in the place of some."""
-        batch = tf.shape(greedy)[0]
-        chance = generator.uniform([batch])
-        other = generator.uniform([batch], 0, self._num_actions, greedy.dtype)
-        return tf.where(chance < self._epsilon_for(batch), other, greedy)
 
     def _epsilon_for(self, batch: tf.Tensor) -> tf.Tensor:
         return tf.convert_to_tensor(

@@ -35,6 +35,11 @@ def define_run_flags(frames: int, eval_every_frames: int, log_every_frames: int,
     flags.DEFINE_integer(
         "log_every_frames", log_every_frames, f"Between rows of metrics.csv, in {unit}."
     )
+    flags.DEFINE_string(
+        "init_memory",
+        "",
+        "Begin with the memory and network of these exports (folders, commas between them).",
+    )
     flags.DEFINE_bool("video", True, "Film the best evaluation to videos/best.mp4.")
 
 

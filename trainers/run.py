@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainers.errors import UserError
+from trainers.memory_import import import_memories
 from trainers.registry import find_agent, make_learner
 from trainers.run_folder import RunFolder
 from trainers.tasks import Task, task_from
@@ -28,6 +29,7 @@ class Settings:
         checkpoint_every_frames: From one checkpoint to the next.
         log_every_frames: From one row of `metrics.csv` to the next.
         video: Whether the best evaluation is filmed.
+        init_memory: Exported memories to begin with, folders with commas between them.
     """
 
     agent: str
@@ -39,6 +41,7 @@ class Settings:
     checkpoint_every_frames: int
     log_every_frames: int
     video: bool
+    init_memory: str = ""
 
     def __post_init__(self) -> None:
         """Refuses what cannot be meant."""
@@ -116,6 +119,8 @@ class Run:
     def _resume(self) -> Progress:
         saved = self.folder.load_checkpoint(self._checkpoint)
         if saved is None:
+            if self.settings.init_memory:
+                import_memories(self.learner.agent, self.settings.init_memory.split(","))
             return Progress()
         arrays, progress = saved
         self.learner.restore_arrays(arrays)
@@ -130,7 +135,7 @@ def load_run(run_dir: str | Path) -> Run:
     recorded = json.loads(path.read_text())
     config = find_agent(recorded["agent"]).config(**recorded.pop("config"))
     names = [field.name for field in dataclasses.fields(Settings)]
-    settings = Settings(**{name: recorded.pop(name) for name in names})
+    settings = Settings(**{name: recorded.pop(name) for name in names if name in recorded})
     return Run(run_dir, task_from(recorded), settings, config)
 
 

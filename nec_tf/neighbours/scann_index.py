@@ -18,6 +18,8 @@ The leaves are scored with the keys themselves. Asymmetric hashing, ScaNN's usua
 tell apart (measured, see docs/algorithm.md).
 """
 
+from typing import Any
+
 import numpy as np
 from scann.scann_ops.py import scann_ops_pybind
 
@@ -108,17 +110,9 @@ class ScannIndex(NeighbourIndex):
         self._centre = keys.mean(axis=0) if len(keys) else np.zeros(keys.shape[1], keys.dtype)
         keys = self._centred(keys)
         builder = scann_ops_pybind.builder(keys, self._p, "squared_l2").score_brute_force()
-        if len(keys) >= self._tree_from:
-            leaves = min(len(keys), int(_LEAVES_PER_ROOT * np.sqrt(len(keys))))
-            enough = -(-_KEYS_TO_SEARCH * leaves // len(keys))
-            builder = builder.tree(
-                num_leaves=leaves,
-                num_leaves_to_search=min(leaves, max(_LEAVES_TO_SEARCH, enough)),
-                training_sample_size=_TRAINING_SAMPLE,
-                training_iterations=_TRAINING_ITERATIONS,
-                min_partition_size=_MIN_LEAF,
-                random_init=False,  # k-means++: the same tree in every process
-            )
+        settings = tree_settings(len(keys), self._tree_from)
+        if settings:
+            builder = builder.tree(**settings)
         self._searcher = builder.build().searcher
         self._searcher.set_num_threads(_THREADS)
         self._trained_on = len(keys)
@@ -145,6 +139,22 @@ class ScannIndex(NeighbourIndex):
 
     def _centred(self, keys: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(keys - self._centre, np.float32)
+
+
+def tree_settings(count: int, tree_from: int = TREE_FROM) -> dict[str, Any]:
+    """Returns the settings of the tree for so many keys; none where all are compared."""
+    if count < tree_from:
+        return {}
+    leaves = min(count, int(_LEAVES_PER_ROOT * np.sqrt(count)))
+    enough = -(-_KEYS_TO_SEARCH * leaves // count)
+    return {
+        "num_leaves": leaves,
+        "num_leaves_to_search": min(leaves, max(_LEAVES_TO_SEARCH, enough)),
+        "training_sample_size": _TRAINING_SAMPLE,
+        "training_iterations": _TRAINING_ITERATIONS,
+        "min_partition_size": _MIN_LEAF,
+        "random_init": False,  # k-means++: the same tree in every process
+    }
 
 
 def _complete(found: np.ndarray, distances: np.ndarray, p: int) -> bool:

@@ -258,7 +258,6 @@ LOAD = """
 import sys
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability
 from tf_agents.trajectories import time_step as ts
 policy = tf.saved_model.load(sys.argv[1])
 states = np.load(sys.argv[2])

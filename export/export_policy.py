@@ -1,0 +1,40 @@
+"""Exports the policy of a run as a SavedModel that TF Serving runs, with its memory beside it.
+
+  python export/export_policy.py --run_dir=runs/nec-frostbite-1 --output_dir=exported/frostbite
+
+Each call writes a new version, <output_dir>/<version>/, aside and renames it into place. The lookup
+is made of TensorFlow's own operations (--lookup=ivf, or exact). docs/serving.md: how to serve it.
+"""
+
+# isort: off
+from trainers.program import guarded  # first: it makes the libraries start quietly
+
+# isort: on
+from pathlib import Path
+
+from absl import app, flags
+
+from export.exporting import LOOKUPS, describe, export
+from trainers.errors import UserError
+from trainers.run import load_run
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("run_dir", None, "Folder of a run of train_atari.py or train_gym.py.")
+flags.DEFINE_string("output_dir", None, "Folder for versions; a server watches it.")
+flags.DEFINE_enum("lookup", "ivf", LOOKUPS, "ivf, exact, or scann for servers that link its ops.")
+flags.DEFINE_float("recall", 0.99, "Share of the true neighbours that ivf has to find.")
+flags.DEFINE_integer("version", None, "Number of the version; the next one where not given.")
+
+
+def main() -> None:
+    """Exports and says what was written."""
+    if FLAGS.run_dir is None or FLAGS.output_dir is None:
+        raise UserError("--run_dir and --output_dir are wanted: from where, and where to")
+    run = load_run(FLAGS.run_dir)
+    arguments = FLAGS.lookup, FLAGS.recall, FLAGS.version
+    folder = export(run, Path(FLAGS.output_dir), *arguments, say=lambda text: print(text + " ..."))
+    print(describe(folder))
+
+
+if __name__ == "__main__":
+    app.run(guarded(main))

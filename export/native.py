@@ -1,0 +1,66 @@
+"""Runs an export through TensorFlow's C library, without Python: see run_export.c."""
+
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+_SOURCE = Path(__file__).with_name("run_export.c")
+
+
+class Decisions(NamedTuple):
+    """What the C program answered.
+
+    Attributes:
+        actions: int64 [n].
+        q_values: float32 [n, A].
+        milliseconds: Of each call, float64 [calls].
+    """
+
+    actions: np.ndarray
+    q_values: np.ndarray
+    milliseconds: np.ndarray
+
+
+def build(folder: Path) -> Path:
+    """Compiles the C program into a folder, against the library in TensorFlow's wheel."""
+    library = tf.sysconfig.get_lib()
+    program = folder / "run_export"
+    command = ["gcc", "-O2", "-Wall", str(_SOURCE), "-o", str(program)]
+    command += [f"-I{tf.sysconfig.get_include()}", f"-L{library}", f"-Wl,-rpath,{library}"]
+    command += ["-l:libtensorflow_cc.so.2", "-l:libtensorflow_framework.so.2"]
+    subprocess.run(command, check=True)
+    return program
+
+
+def decide(
+    program: Path, model: Path, states: np.ndarray, batch: int, rounds: int = 1
+) -> Decisions:
+    """Decides on states [n, ...] with the SavedModel in a folder, in batches, `rounds` times."""
+    signature = read_signature(model, "serving_default")
+    given = signature.inputs["observation"]
+    states = np.ascontiguousarray(states)
+    files = program.parent / "states.bin", program.parent / "decisions.bin"
+    states.tofile(files[0])
+    shape = ",".join(map(str, states.shape[1:]))
+    command = [str(program), str(model), given.name]
+    command += [signature.outputs[name].name for name in ("action", "q_values")]
+    command += [str(given.dtype), shape, str(files[0]), str(batch), str(rounds), str(files[1])]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"run_export failed: {done.stderr.strip().splitlines()[-1]}")
+    content = files[1].read_bytes()
+    actions = np.frombuffer(content[: 8 * len(states)], np.int64)
+    q_values = np.frombuffer(content[8 * len(states) :], np.float32).reshape(len(states), -1)
+    milliseconds = np.array([float(line) for line in done.stdout.split()])
+    return Decisions(actions, q_values, milliseconds)
+
+
+def read_signature(model: Path, name: str):
+    """Returns a signature of a SavedModel, a `SignatureDef`."""
+    saved = saved_model_pb2.SavedModel()
+    saved.ParseFromString((model / "saved_model.pb").read_bytes())
+    return saved.meta_graphs[0].signature_def[name]
