@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from nec_tf import kernels, lookup
+from nec_tf import kernels, lookup, writing
 from nec_tf.checks import require_actions, require_finite, require_shape
 from nec_tf.neighbours import make_index
 from nec_tf.store import MemoryStore
 from nec_tf.tables import Tables
-from nec_tf.writing import move_by
 
 CAPACITY = 500_000  # entries of one action's memory; paper, section 4
 NUM_NEIGHBOURS = 50  # p; paper, section 4
@@ -60,6 +59,7 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         num_neighbours: int = NUM_NEIGHBOURS,
         kernel: kernels.Kernel | str | dict = "inverse_distance",
         alpha: float = ALPHA,
+        keep_larger: bool = False,
         index: str = "scann",
         recognise_by_key: bool = True,
         **kwargs: Any,
@@ -73,6 +73,7 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
             num_neighbours: `p`.
             kernel: `k`: a kernel, its name or its configuration.
             alpha: Step of the update of a known state's value, in (0, 1].
+            keep_larger: Whether a known state keeps the larger value instead, as in MFEC.
             index: Who finds neighbours: "scann" or "exact".
             recognise_by_key: Whether a state is known by its exact key, as in the paper; if not,
                 each write brings ids of the states.
@@ -95,6 +96,7 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         self.num_neighbours = num_neighbours
         self.kernel = kernels.get(kernel)
         self.alpha = alpha
+        self.keep_larger = keep_larger
         self.index = index
         self.recognise_by_key = recognise_by_key
         dtype = tf.as_dtype(self.variable_dtype)
@@ -104,7 +106,7 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
             lambda: make_index(index, key_size, num_neighbours, dtype.as_numpy_dtype),
             num_actions,
             capacity,
-            move_by(alpha),
+            writing.keep_larger if keep_larger else writing.move_by(alpha),
             recognise_by_key,
         )
         self._restored = _RestoreWatch(self._store.doubt)
@@ -238,6 +240,7 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
             "num_neighbours": self.num_neighbours,
             "kernel": kernels.serialise(self.kernel),
             "alpha": self.alpha,
+            "keep_larger": self.keep_larger,
             "index": self.index,
             "recognise_by_key": self.recognise_by_key,
         }

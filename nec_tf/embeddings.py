@@ -68,6 +68,39 @@ def mlp(
     )
 
 
+def random_projection(
+    observation_shape: Sequence[int], key_size: int = 64, seed: int | None = None
+) -> tf.keras.Model:
+    """A fixed Gaussian projection, as in MFEC (Blundell et al., 2016); it is never trained.
+
+    Distances between observations, with pixels from 0 to 1, are about kept: entries have the
+    variance 1 / key_size.
+
+    Args:
+        observation_shape: Shape of one observation; flattened.
+        key_size: Length of the key `h`.
+        seed: Seed of the projection.
+
+    Returns:
+        A model from [B, *observation_shape], uint8 or float32, to float32 [B, key_size].
+    """
+    pixels = len(observation_shape) == 3
+    normal = tf.keras.initializers.RandomNormal(stddev=key_size**-0.5, seed=seed)
+    project = tf.keras.layers.Dense(key_size, use_bias=False, kernel_initializer=normal)
+    project.trainable = False
+    return tf.keras.Sequential(
+        [
+            tf.keras.layers.InputLayer(
+                tuple(observation_shape), dtype=tf.uint8 if pixels else tf.float32
+            ),
+            tf.keras.layers.Rescaling(1.0 / 255.0 if pixels else 1.0),
+            tf.keras.layers.Flatten(),
+            project,
+        ],
+        name="random_projection",
+    )
+
+
 def _initialisers(seed: int | None):
     """One initialiser a layer, each with its own seed: Keras would repeat a shared one.
 

@@ -11,6 +11,7 @@ from typing import Protocol
 import tensorflow as tf
 
 DELTA = 1e-3  # paper, section 4
+_ALONE = 80.0  # the logarithm of a weight beside which 1 is nothing; finite in float32
 
 
 class Kernel(Protocol):
@@ -89,7 +90,40 @@ class Mean:
         return tf.zeros_like(d2)
 
 
-KERNELS = {"inverse_distance": InverseDistance, "gaussian": Gaussian, "mean": Mean}
+@dataclass(frozen=True)
+class MeanOrMatch:
+    """An exact match counts alone, otherwise all count the same: the lookup of MFEC.
+
+    `k` is so large where the squared distance is at most `within` that nothing else has weight. The
+    same state does not always get the same key to the last digit: networks and products round
+    differently in batches of different sizes. Of several matches the mean counts.
+    """
+
+    within: float = 1e-8
+
+    def __post_init__(self) -> None:
+        """Refuses a width that is not one."""
+        _require_positive("within", self.within)
+
+    def __call__(self, d2: tf.Tensor) -> tf.Tensor:
+        """See `Kernel`."""
+        return tf.exp(self.log(d2))
+
+    def log(self, d2: tf.Tensor) -> tf.Tensor:
+        """See `Kernel`."""
+        return tf.where(d2 <= self.within, tf.constant(_ALONE, d2.dtype), 0.0)
+
+    def log_slope(self, d2: tf.Tensor) -> tf.Tensor:
+        """See `Kernel`."""
+        return tf.zeros_like(d2)
+
+
+KERNELS = {
+    "inverse_distance": InverseDistance,
+    "gaussian": Gaussian,
+    "mean": Mean,
+    "mean_or_match": MeanOrMatch,
+}
 
 
 def serialise(kernel: Kernel) -> dict:
@@ -100,7 +134,7 @@ def serialise(kernel: Kernel) -> dict:
 
 def get(identifier: Kernel | str | dict) -> Kernel:
     """Returns a kernel from itself, its name or its configuration, as Keras' own `get` do."""
-    if isinstance(identifier, InverseDistance | Gaussian | Mean):
+    if isinstance(identifier, InverseDistance | Gaussian | Mean | MeanOrMatch):
         return identifier
     parameters = dict(identifier) if isinstance(identifier, dict) else {"name": identifier}
     name = parameters.pop("name", None)

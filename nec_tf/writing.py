@@ -17,6 +17,11 @@ def move_by(alpha: float) -> UpdateRule:
     return lambda stored, new: stored + alpha * (new - stored)
 
 
+def keep_larger(stored: float, new: float) -> float:
+    """MFEC's update: `Q_i <- max(Q_i, R)`."""
+    return max(stored, new)
+
+
 class WriteBatch:
     """Writes planned entry by entry, as if each came alone, and put into the tables at once."""
 

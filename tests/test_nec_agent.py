@@ -7,8 +7,9 @@ from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
 
 from nec_tf import embeddings
+from nec_tf.episodic_agent import Experience
 from nec_tf.n_step_driver import NStepTuples
-from nec_tf.nec_agent import Experience, NecAgent
+from nec_tf.nec_agent import NecAgent
 from nec_tf.nec_config import NecConfig
 
 TIME_STEP_SPEC = ts.time_step_spec(tf.TensorSpec([3], tf.float32))

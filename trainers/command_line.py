@@ -55,13 +55,24 @@ def define_agent_flags(**defaults: Any) -> None:
         float: flags.DEFINE_float,
         str: flags.DEFINE_string,
     }
+    for name, field in _settings_of_agents().items():
+        values = {
+            agent: defaults.get(name, own.default)
+            for agent, kind in AGENTS.items()
+            for own in dataclasses.fields(kind.config)
+            if own.name == name
+        }
+        told = ", ".join(f"{agent} {value}" for agent, value in values.items())
+        define[type(field.default)](name, None, f"{field.metadata['help']} (default: {told})")
+
+
+def _settings_of_agents() -> dict[str, dataclasses.Field]:
+    """Returns the settings of all agents by name, each once, as the first agent explains it."""
+    fields: dict[str, dataclasses.Field] = {}
     for kind in AGENTS.values():
         for field in dataclasses.fields(kind.config):
-            if field.name in FLAGS:
-                continue
-            default = defaults.get(field.name, field.default)
-            explanation = f"{field.metadata['help']} (default: {default})"
-            define[type(field.default)](field.name, None, explanation)
+            fields.setdefault(field.name, field)
+    return fields
 
 
 def settings_from_flags() -> Settings:
@@ -74,7 +85,13 @@ def agent_config_from_flags(**defaults: Any) -> Any:
     """Returns the configuration of the chosen agent: its defaults, and what flags say instead."""
     kind = find_agent(FLAGS.agent)
     names = [field.name for field in dataclasses.fields(kind.config)]
-    chosen = {name: FLAGS[name].value for name in names if FLAGS[name].value is not None}
+    given = {name for name in _settings_of_agents() if FLAGS[name].value is not None}
+    foreign = sorted(given - set(names))
+    if foreign:
+        raise ValueError(
+            f"--{', --'.join(foreign)} cannot be given: agent {FLAGS.agent!r} has no such setting"
+        )
+    chosen = {name: FLAGS[name].value for name in names if name in given}
     own = {name: value for name, value in defaults.items() if name in names}
     return kind.config(**{**own, **chosen})
 

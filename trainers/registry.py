@@ -5,15 +5,21 @@ A new agent is one module with a configuration and a learner, and one line here.
 
 import dataclasses
 import difflib
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+import tensorflow as tf
 from tf_agents.agents import tf_agent
 from tf_agents.trajectories import trajectory
 
+from nec_tf import embeddings
 from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
+from nec_tf.mfec_agent import MfecConfig, MfecLearner
+from nec_tf.mfec_vae import MfecVaeConfig, MfecVaeLearner
 from nec_tf.nec_config import NecConfig
 from nec_tf.nec_learner import NecLearner
+from nec_tf.vae import vae_encoder
 from trainers.tasks import Task
 
 
@@ -44,13 +50,25 @@ class Learner(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class AgentKind:
-    """A configuration class and a learner class that is made with it."""
+    """A configuration class and a learner class that is made with it.
+
+    Attributes:
+        config: Of the agent.
+        learner: See `Learner`.
+        make_embedding: From an observation's shape, key size and seed to a network; None for that
+            of the task.
+    """
 
     config: type
     learner: type
+    make_embedding: Callable[[Sequence[int], int, int], tf.keras.Model] | None = None
 
 
-AGENTS = {"nec": AgentKind(NecConfig, NecLearner)}
+AGENTS = {
+    "nec": AgentKind(NecConfig, NecLearner),
+    "mfec": AgentKind(MfecConfig, MfecLearner, embeddings.random_projection),
+    "mfec_vae": AgentKind(MfecVaeConfig, MfecVaeLearner, vae_encoder),
+}
 
 
 def find_agent(name: str) -> AgentKind:
@@ -65,7 +83,11 @@ def make_learner(
     kind: AgentKind, task: Task, environment: GymnasiumEnvironment, config: Any, seed: int
 ) -> Learner:
     """Returns a learner that knows nothing yet, for a task and its environment's specs."""
-    embedding = task.make_embedding(config.key_size, seed)
+    if kind.make_embedding:
+        shape = environment.observation_spec().shape
+        embedding = kind.make_embedding(shape, config.key_size, seed)
+    else:
+        embedding = task.make_embedding(config.key_size, seed)
     return kind.learner(
         environment.time_step_spec(), environment.action_spec(), embedding, config, seed
     )

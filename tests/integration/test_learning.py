@@ -13,6 +13,7 @@ from tf_agents.trajectories import trajectory
 
 from nec_tf import embeddings
 from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
+from nec_tf.mfec_agent import MfecConfig, MfecLearner
 from nec_tf.n_step_driver import NStepDriver
 from nec_tf.nec_config import NecConfig
 from nec_tf.nec_learner import NecLearner
@@ -81,9 +82,21 @@ def successes_in_three_episodes(environment, act, observe):
     return opened
 
 
-def nec_successes(seed):
+def nec_learner(environment, seed):
+    return make_learner(environment, seed, learning_starts=100, evaluation_epsilon=0.0)
+
+
+def mfec_learner(environment, seed):
+    config = MfecConfig(key_size=16, capacity=10_000, evaluation_epsilon=0.0)
+    shape = environment.observation_spec().shape
+    embedding = embeddings.random_projection(shape, config.key_size, seed)
+    specs = environment.time_step_spec(), environment.action_spec()
+    return MfecLearner(*specs, embedding, config, seed)
+
+
+def episodic_successes(make, seed):
     environment = GymnasiumEnvironment([CombinationLock(seed)], seed=seed)
-    learner = make_learner(environment, seed, learning_starts=100, evaluation_epsilon=0.0)
+    learner = make(environment, seed)
     look = tf.function(learner.agent.collect_policy.action)
 
     def observe(step, action, following):
@@ -168,6 +181,19 @@ def dqn_successes(seed):
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_nec_repeats_its_first_success_within_three_episodes_and_dqn_does_not(seed):
-    assert nec_successes(seed) >= 1
+def test_nec_and_mfec_repeat_their_first_success_within_three_episodes_and_dqn_does_not(seed):
+    assert episodic_successes(nec_learner, seed) >= 1
+    assert episodic_successes(mfec_learner, seed) >= 1
     assert dqn_successes(seed) == 0
+
+
+def test_mfec_keeps_the_pole_up_within_5000_steps():
+    """Random play keeps it up for about 22 steps."""
+    environment = GymnasiumEnvironment([gymnasium.make("CartPole-v1")], seed=1)
+    shape = environment.observation_spec().shape
+    config = MfecConfig(key_size=16, capacity=10_000, epsilon_from=500, epsilon_until=3000)
+    embedding = embeddings.random_projection(shape, config.key_size, seed=1)
+    specs = environment.time_step_spec(), environment.action_spec()
+    learner = MfecLearner(*specs, embedding, config, seed=1)
+    NStepDriver(environment, learner.agent.collect_policy, [learner.observe]).run(5000)
+    assert play(environment, policy_act(learner.agent.policy), 10) >= 60

@@ -28,7 +28,7 @@ from tf_agents.utils import common, nest_utils
 from nec_tf import NecAgent, NecConfig, NStepDriver
 from nec_tf.embeddings import mlp
 from nec_tf.environments.gymnasium_env import GymnasiumEnvironment, SingleGymnasiumEnvironment
-from nec_tf.nec_agent import Experience
+from nec_tf.episodic_agent import Experience
 from nec_tf.nec_learner import NecLearner
 
 CONFIG = NecConfig(

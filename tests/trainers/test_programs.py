@@ -171,3 +171,22 @@ def test_help_explains_itself(tmp_path):
     text = run("train_atari.py", "--help", check=False).stdout
     for words in ("--game", "--frames", "--horizon", "N of the N-step returns", "Ctrl-C saves"):
         assert words in text
+
+
+@pytest.mark.parametrize("agent", ["mfec", "mfec_vae"])
+def test_every_agent_trains_resumes_and_evaluates_by_the_same_commands(tmp_path, agent):
+    flags = ["--game=Pong", f"--agent={agent}", f"--run_dir={tmp_path}", "--novideo"]
+    flags += ["--eval_every_frames=1200", "--eval_episodes=1"]
+    small = ["--epsilon_from=100", "--epsilon_until=200"]
+    small += ["--vae_steps=100", "--vae_updates=5"] if agent == "mfec_vae" else []
+    run("train_atari.py", *flags, *small, "--frames=1200")
+    done = run("train_atari.py", *flags, *small, "--frames=1600")
+    assert "Going on with" in done.stdout
+    assert float(rows(tmp_path)[-1]["memory"]) >= 0
+    assert "scores" in run("evaluate.py", f"--run_dir={tmp_path}", "--eval_episodes=1").stdout
+
+
+def test_a_setting_of_another_agent_is_refused(tmp_path):
+    done = run("train_atari.py", "--agent=mfec", "--alpha=0.5", cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert "--alpha cannot be given: agent 'mfec' has no such setting" in done.stderr

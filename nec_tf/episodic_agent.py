@@ -1,0 +1,254 @@
+"""What agents with an episodic memory share: acting, writing, and saying how far off they are."""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+from tf_agents.agents import tf_agent
+from tf_agents.specs import tensor_spec
+from tf_agents.trajectories import time_step as ts
+from tf_agents.trajectories import trajectory
+from tf_agents.typing import types
+
+from nec_tf.dnd import DifferentiableNeuralDictionary
+from nec_tf.episodic_config import EpisodicConfig
+from nec_tf.frozen_memory import FrozenNetwork, exact_memory
+from nec_tf.n_step_driver import NStepObserver, NStepTuples
+from nec_tf.policies import EpsilonGreedyPolicy, NecInfo
+from nec_tf.recognition import identify
+from nec_tf.returns import first_return
+from nec_tf.saved_policy import FrozenPolicy
+from nec_tf.specs import require_keys, require_num_actions, require_one_observation
+
+
+class Experience(NamedTuple):
+    """What `train` learns from: (`s_t`, `a_t`, `R_t`).
+
+    Attributes:
+        observation: [B, ...].
+        action: [B].
+        returns: `R_t = Q^(N)(s_t, a_t)`, float32 [B].
+        valid: Whether it is a step at all, bool [B]; that between two episodes is not.
+    """
+
+    observation: Any
+    action: Any
+    returns: Any
+    valid: Any
+
+
+class EpisodicLoss(NamedTuple):
+    """The `extra` of a `LossInfo`.
+
+    Attributes:
+        q: Mean of the predicted Q-values.
+        error: Mean absolute difference from the returns.
+    """
+
+    q: tf.Tensor
+    error: tf.Tensor
+
+
+class EpisodicAgent(tf_agent.TFAgent):
+    """Acts by what it remembers: every action's memory is looked up, the best answer wins.
+
+    The memory is written by an observer of what the collect policy does, `memory_observer`, behind
+    any driver. `train` takes `Experience` [B], or trajectories [B, T] of a replay buffer, of which
+    `preprocess_sequence` makes experience with (T - 1)-step returns. docs/tf_agents.md has more.
+
+    Attributes:
+        config: Settings.
+        embedding: From observations to keys.
+        dnd: The memory.
+        steps: How many the collect policy took.
+    """
+
+    def __init__(
+        self,
+        time_step_spec: ts.TimeStep,
+        action_spec: types.NestedTensorSpec,
+        embedding: tf.keras.Model,
+        config: EpisodicConfig,
+        seed: int | None,
+        train_step_counter: tf.Variable | None,
+        **memory: Any,
+    ) -> None:
+        """An agent with an empty memory.
+
+        Args:
+            time_step_spec: Of the environment.
+            action_spec: One integer action from 0 to A - 1.
+            embedding: From observations [B, ...] to keys [B, config.key_size].
+            config: Settings.
+            seed: Of exploration; None draws one.
+            train_step_counter: Raised by one with each `train`.
+            **memory: What else the memory is made with: its kernel, how it updates.
+
+        Raises:
+            ValueError: Where a spec is of a kind that is not supported; the message says which are.
+        """
+        time_step_spec = tensor_spec.from_spec(time_step_spec)
+        action_spec = tensor_spec.from_spec(action_spec)
+        require_one_observation(time_step_spec.observation)
+        require_keys(embedding, time_step_spec.observation, config.key_size)
+        self.config = config
+        self.embedding = embedding
+        self.dnd = DifferentiableNeuralDictionary(
+            require_num_actions(action_spec),
+            config.key_size,
+            config.capacity,
+            config.num_neighbours,
+            index=config.index,
+            recognise_by_key=config.recognise_by_key,
+            **memory,
+        )
+        self.generator = (
+            tf.random.Generator.from_non_deterministic_state()
+            if seed is None
+            else tf.random.Generator.from_seed(seed)
+        )
+        # Evaluations draw from a source of their own, so that they leave no trace in training.
+        self.evaluation_generator = self.generator.split(1)[0]
+        self.steps = tf.Variable(0, trainable=False, dtype=tf.int64, name="steps")
+        info_spec = NecInfo(
+            key=tf.TensorSpec([config.key_size], tf.float32, "key"),
+            best_q=tf.TensorSpec([], tf.float32, "best_q"),
+        )
+        super().__init__(
+            time_step_spec,
+            action_spec,
+            policy=EpsilonGreedyPolicy(
+                time_step_spec,
+                action_spec,
+                lambda observation: self._q_values(observation, training=False),
+                config.evaluation_epsilon,
+                self.evaluation_generator,
+                name="episodic_policy",
+            ),
+            collect_policy=EpsilonGreedyPolicy(
+                time_step_spec,
+                action_spec,
+                lambda observation: self._q_values(observation, training=True),
+                self._next_epsilon,
+                self.generator,
+                info_spec,
+                name="episodic_collect_policy",
+            ),
+            train_sequence_length=None,
+            num_outer_dims=1,
+            training_data_spec=Experience(
+                observation=time_step_spec.observation,
+                action=action_spec,
+                returns=tf.TensorSpec([], tf.float32, "returns"),
+                valid=tf.TensorSpec([], tf.bool, "valid"),
+            ),
+            train_step_counter=train_step_counter,
+        )
+
+    def memory_observer(self) -> NStepObserver:
+        """Returns an observer that writes what it sees to the memory; for one driver."""
+        return NStepObserver(self.config.horizon, self.config.discount, self.write)
+
+    def post_process_policy(self) -> FrozenPolicy:
+        """Returns a greedy policy of the network and the memory as they are now.
+
+        Its lookup is exact and made of TensorFlow's own operations only, so that `PolicySaver` can
+        save it; `policy` asks a neighbour index that lives in Python.
+        """
+        network = FrozenNetwork(self.embedding, exact_memory(self.dnd))
+        return FrozenPolicy(self.time_step_spec, self.action_spec, network)
+
+    def write(self, tuples: NStepTuples) -> int:
+        """Appends (`h`, `Q^(N)`) to the memory of each action taken (Algorithm 1).
+
+        Returns:
+            How many of the states were known.
+        """
+        ids = None if self.config.recognise_by_key else identify(tuples.observations)
+        known = self.dnd.write(tuples.actions, tuples.keys, tuples.returns, ids)
+        return int(known)
+
+    def end_exploration(self) -> None:
+        """Acts with the last epsilon from now on, as with a memory that was learned elsewhere."""
+        self.steps.assign(max(int(self.steps), self.config.epsilon_until))
+
+    def trackables(self) -> dict[str, Any]:
+        """What `tf.train.Checkpoint` has to save for the agent to go on as if never stopped."""
+        return {
+            "embedding": self.embedding,
+            "dnd": self.dnd,
+            "generator": self.generator,
+            "steps": self.steps,
+            "train_step_counter": self.train_step_counter,
+        }
+
+    def epsilon_at(self, step: tf.Tensor) -> tf.Tensor:
+        """Returns the share of random actions at a step: level, falling in a line, level."""
+        config = self.config
+        length = config.epsilon_until - config.epsilon_from
+        done = (tf.cast(step, tf.float32) - config.epsilon_from) / length
+        fall = config.epsilon_start - config.epsilon_end
+        return config.epsilon_start - fall * tf.clip_by_value(done, 0.0, 1.0)
+
+    def _next_epsilon(self, batch: tf.Tensor) -> tf.Tensor:
+        return self.epsilon_at(self.steps.assign_add(tf.cast(batch, tf.int64)))
+
+    def _q_values(self, observation: tf.Tensor, training: bool) -> tuple[tf.Tensor, tf.Tensor]:
+        keys = self.embedding(observation, training=training)
+        return keys, self.dnd(keys, training=training)
+
+    def _preprocess_sequence(self, experience: trajectory.Trajectory) -> Experience:
+        """Makes training data of sequences: their first state, action and (T - 1)-step return.
+
+        Args:
+            experience: [B, T, ...] or [T, ...], T at least 2, of consecutive steps; what follows
+                the end of an episode inside a sequence has no part in it.
+
+        Returns:
+            [B], or one without an outer dimension.
+        """
+        length = experience.reward.shape[-1]
+        if length is not None and length < 2:
+            raise ValueError(
+                f"a sequence must have at least 2 steps, not {length}: the return of a step ends in"
+                " the value of a later one. Sample with num_steps=config.horizon + 1"
+            )
+        returns = first_return(
+            experience.reward,
+            experience.discount,
+            tf.equal(experience.next_step_type, ts.StepType.LAST),
+            experience.policy_info.best_q,
+            self.config.discount,
+        )
+        time = len(experience.reward.shape) - 1
+        return Experience(
+            tf.gather(experience.observation, 0, axis=time),
+            experience.action[..., 0],
+            returns,
+            tf.not_equal(experience.step_type[..., 0], ts.StepType.LAST),
+        )
+
+    def _loss(
+        self,
+        experience: Experience | trajectory.Trajectory,
+        weights: types.Tensor = None,
+        training: bool = False,
+    ) -> tf_agent.LossInfo:
+        """The L2 loss between `Q(s_t, a_t)` and `R_t` (paper, section 3.4)."""
+        if isinstance(experience, trajectory.Trajectory):
+            experience = self._preprocess_sequence(experience)
+        keys = self.embedding(experience.observation, training=training)
+        q = self.dnd(keys, experience.action, training=training)
+        error = tf.where(experience.valid, q - experience.returns, 0.0)
+        losses = tf.square(error) if weights is None else weights * tf.square(error)
+        return tf_agent.LossInfo(
+            tf.reduce_mean(losses),
+            EpisodicLoss(tf.reduce_mean(q), tf.reduce_mean(tf.abs(error))),
+        )
+
+    def _train(
+        self, experience: Experience | trajectory.Trajectory, weights: types.Tensor = None
+    ) -> tf_agent.LossInfo:
+        """Only tells the loss: what there is to learn is learned by writing."""
+        loss = self._loss(experience, weights, training=False)
+        self.train_step_counter.assign_add(1)
+        return loss
