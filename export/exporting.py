@@ -24,7 +24,8 @@ from trainers.run import Run
 LOOKUPS = ("ivf", "exact", "scann")
 EXACT_BELOW = 5_000  # entries of the largest memory: comparing all is as fast
 STATES = 256  # of the run, on which a lookup is measured
-_FEWEST_PROBES = 2  # blocks of 128 keys: as many as p neighbours and some more at least
+_FEWEST_PROBES = 2  # blocks of each action
+_AGREEMENT = 0.99  # of actions with those of the exact lookup
 _ENVS = 8  # that are played to visit them
 _EVERY = 8  # steps from one of them to the next
 
@@ -102,33 +103,31 @@ def build_network(
     else:
         search = inverted_file(entries, _FEWEST_PROBES)
         chosen = frozen(search)
-        _choose_probes(search, chosen, keys, truth.rows.numpy(), recall)
+        _choose_probes(search, chosen, keys, truth, recall)
         measured |= {"probes": search.probes, "blocks": search.num_blocks}
     found = _neighbours(chosen, keys)
-    measured["recall"] = _recall(found.rows.numpy(), truth.rows.numpy())
-    best, exactly = (
-        np.argmax(tf.reduce_sum(n.weights * n.values, axis=-1), axis=1) for n in (found, truth)
-    )
-    measured["action_agreement"] = float(np.mean(best == exactly))
+    measured |= {"recall": _recall(found, truth), "action_agreement": _agreement(found, truth)}
     return FrozenNetwork(agent.embedding, chosen), measured
 
 
 def _choose_probes(
-    search: InvertedFile, memory: FrozenMemory, keys: np.ndarray, truth: np.ndarray, recall: float
+    search: InvertedFile, memory: FrozenMemory, keys: np.ndarray, truth: Neighbours, recall: float
 ) -> None:
-    """Raises the probes of a search until its memory has a recall.
+    """Raises the probes of a search until its memory finds and decides well enough.
 
     Args:
         search: What the memory looks up with.
         memory: Of the entries.
         keys: To look up, [B, key_size].
-        truth: Their true neighbours by row, [B, A, p]; 0 for none.
-        recall: Share of them to be found, over all actions.
+        truth: Their true neighbours.
+        recall: Share of them to be found, over all actions; besides, `_AGREEMENT` of the actions
+            have to be those of the exact lookup.
     """
     if not 0.0 < recall <= 1.0:
         raise UserError(f"--recall must be above 0 and at most 1, not {recall}")
     while search.probes < search.num_blocks:
-        if _recall(_neighbours(memory, keys).rows.numpy(), truth) >= recall:
+        found = _neighbours(memory, keys)
+        if _recall(found, truth) >= recall and _agreement(found, truth) >= _AGREEMENT:
             return
         search.probes = -(-search.probes * 5 // 4)
 
@@ -173,15 +172,22 @@ def _neighbours(memory: FrozenMemory, keys: np.ndarray) -> Neighbours:
     return tf.function(memory.neighbours).get_concrete_function(spec)(tf.constant(keys))
 
 
-def _recall(found: np.ndarray, truth: np.ndarray) -> float:
-    """Returns the share of the true neighbours, [B, A, p] with 0 for none, that were found."""
+def _recall(found: Neighbours, truth: Neighbours) -> float:
+    """Returns the share of the true neighbours that were found."""
+    mine, true = (n.rows.numpy().reshape(-1, n.rows.shape[-1]) for n in (found, truth))
     hits = sum(
-        len(set(mine[mine > 0].tolist()) & set(true.tolist()))
-        for mine, true in zip(
-            found.reshape(-1, found.shape[-1]), truth.reshape(-1, truth.shape[-1]), strict=True
-        )
+        len(set(some[some > 0].tolist()) & set(every.tolist()))
+        for some, every in zip(mine, true, strict=True)
     )
-    return hits / max(1, int((truth > 0).sum()))
+    return hits / max(1, int((true > 0).sum()))
+
+
+def _agreement(found: Neighbours, truth: Neighbours) -> float:
+    """Returns how often the best action is the same."""
+    best, exactly = (
+        np.argmax(tf.reduce_sum(n.weights * n.values, axis=-1), axis=1) for n in (found, truth)
+    )
+    return float(np.mean(best == exactly))
 
 
 def describe(folder: Path) -> str:

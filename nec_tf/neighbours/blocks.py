@@ -13,6 +13,7 @@ _DIRECTION_SAMPLE = 2_000  # keys that tell the direction of a cut
 _POWER_ITERATIONS = 4  # that find it
 _MEANS_SAMPLE = 30_000  # keys that k-means sees
 _ITERATIONS = 6
+LONGEST = 8  # blocks of a list
 _CHUNK = 20_000  # keys compared with all means at once
 
 
@@ -33,7 +34,13 @@ def lists_of_blocks(keys: np.ndarray, size: int) -> list[list[np.ndarray]]:
     nearest = _k_means(keys, count)
     order = np.argsort(nearest, kind="stable")
     lists = np.split(order, np.flatnonzero(np.diff(nearest[order])) + 1)
-    return [cut(keys, own, size) for own in lists]
+    cuts = (cut(keys, own, size) for own in lists)
+    # Blocks that follow each other in a cut are near each other, so that a long list can be parted.
+    return [
+        blocks[first : first + LONGEST]
+        for blocks in cuts
+        for first in range(0, len(blocks), LONGEST)
+    ]
 
 
 def cut(keys: np.ndarray, own: np.ndarray, size: int) -> list[np.ndarray]:

@@ -15,7 +15,7 @@ import tensorflow as tf
 from nec_tf.neighbours import blocks
 
 SPARE = 14  # candidates beyond p: rough distances may swap neighbours that are nearly as far
-BLOCK = 128  # keys; measured, see docs/algorithm.md
+BLOCK = 64  # keys; measured, see docs/algorithm.md
 _PARALLEL = 2  # states whose blocks are compared at the same time
 
 
@@ -165,10 +165,12 @@ class InvertedFile(tf.Module):
         near = tf.reshape(tf.gather(keys, chosen), [-1, query.shape[-1]])
         products = tf.reshape(tf.linalg.matvec(near, query), [actions, -1])
         lengths = tf.reshape(tf.gather(squares, chosen), [actions, -1])
-        top = tf.math.top_k(2.0 * products - lengths, p + SPARE, sorted=False)
+        count = min(p + SPARE, self.probes * BLOCK)
+        top = tf.math.top_k(2.0 * products - lengths, count, sorted=False)
         block = tf.gather(chosen, top.indices // BLOCK, batch_dims=1)
         place = block * BLOCK + top.indices % BLOCK
-        return tf.where(top.values > top.values.dtype.min, place, 0)
+        place = tf.where(top.values > top.values.dtype.min, place, 0)
+        return tf.pad(place, [[0, 0], [0, p + SPARE - count]])
 
 
 def _padded(rows: Sequence[Sequence[int] | np.ndarray], width: int, nobody: int) -> np.ndarray:
