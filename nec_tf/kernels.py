@@ -99,7 +99,7 @@ class MeanOrMatch:
     differently in batches of different sizes. Of several matches the mean counts.
     """
 
-    within: float = 1e-8
+    within: float = 1e-6
 
     def __post_init__(self) -> None:
         """Refuses a width that is not one."""

@@ -49,7 +49,7 @@ def test_what_was_watched_is_saved_until_it_is_needed_no_more(steps):
     assert len(arrays.get("watched", ())) == (60 if steps == 60 else 0)
     other, driver = make()
     other.restore_arrays(arrays)
-    driver.run(50)
+    driver.run(30)
     assert (other.agent.dnd.sizes.sum() > 0) == (steps == 150)
 
 
