@@ -142,7 +142,7 @@ def visited_states(run: Run) -> np.ndarray:
     driver = NStepDriver(
         environment, run.learner.agent.policy, [lambda step: seen.append(step.observation)]
     )
-    driver.run(_EVERY * -(-STATES // _ENVS))
+    driver.run(_EVERY * (1 + -(-STATES // _ENVS)))
     environment.close()
     return np.concatenate(seen[_EVERY::_EVERY])[:STATES]
 

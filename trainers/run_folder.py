@@ -105,7 +105,10 @@ class RunFolder:
         different = [
             f"{name} was {before.get(name)!r} and is now {now.get(name)!r}"
             for name in sorted({*before, *now})
-            if before.get(name) != now.get(name) and name not in _MAY_CHANGE
+            if before.get(name) != now.get(name)
+            and name not in _MAY_CHANGE
+            # A setting that came after the run was begun, and that is left alone, is no difference.
+            and (name in before or now[name])
         ]
         if different:
             raise UserError(

@@ -88,6 +88,13 @@ def test_more_frames_are_the_same_configuration(tmp_path):
     RunFolder(tmp_path, CONFIG)
 
 
+def test_a_setting_that_came_later_and_is_left_alone_is_no_difference(tmp_path):
+    RunFolder(tmp_path, CONFIG)
+    RunFolder(tmp_path, {**CONFIG, "init_memory": ""})
+    with pytest.raises(UserError, match="init_memory"):
+        RunFolder(tmp_path, {**CONFIG, "init_memory": "exported"})
+
+
 def test_an_unreadable_configuration_is_named(tmp_path):
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(UserError, match=r"config\.json"):
