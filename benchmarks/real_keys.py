@@ -30,7 +30,7 @@ def load(count: int, key_size: int = 64, game: str = "frostbite") -> np.ndarray:
     path = CACHE / f"keys-{game}-{key_size}-{count}.npy"
     if not path.exists():
         CACHE.mkdir(exist_ok=True)
-        keys = _collect(count, key_size, game)
+        keys = collect(count, encoder(key_size), game)
         np.random.default_rng(0).shuffle(keys)
         unfinished = path.with_suffix(".part.npy")
         np.save(unfinished, keys)
@@ -58,10 +58,9 @@ def states(game: str = "frostbite", seed: int = 0) -> Iterator[np.ndarray]:
         environment.close()
 
 
-def _collect(count: int, key_size: int, game: str) -> np.ndarray:
-    """Plays at random and encodes every state."""
-    encode = encoder(key_size)
-    keys = np.empty((count, key_size), np.float32)
+def collect(count: int, encode: tf.keras.Model, game: str) -> np.ndarray:
+    """Plays at random and encodes every state, [count, key_size]."""
+    keys = np.empty((count, encode.output_shape[-1]), np.float32)
     waiting: list[np.ndarray] = []
     done = 0
     with tqdm(total=count, desc=f"encoding {game}", unit="state") as bar:

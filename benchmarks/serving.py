@@ -1,9 +1,10 @@
 r"""How fast an exported policy decides, through TensorFlow's C library as a server would.
 
 `python -m benchmarks.serving [--json] [--entries=50000,500000] [--actions=18]`. The memory holds,
-for each action, the same keys of a real encoder over real Atari frames, and values of its own,
-drawn at random: unlike those of a trained agent they are not smooth, so that a missed neighbour
-shows. The states that are decided on are real frames that the memory does not hold. A row has:
+for each action, the same keys of a real encoder over real Atari frames, and values of its own: a
+linear function of the key plus as much noise, or with `--smooth=false` noise alone, where actions
+are nearly equal and every missed neighbour shows. The states that are decided on are real frames
+that the memory does not hold. A row has:
 
   lookup                exact, or ivf: the default export, with probes chosen for --recall.
   entries               Of each action.
@@ -35,6 +36,7 @@ from export import native
 _JSON = flags.DEFINE_bool("json", False, "Print only JSON to stdout.")
 _ENTRIES = flags.DEFINE_list("entries", ["50000", "500000"], "Entries of each action.")
 _ACTIONS = flags.DEFINE_integer("actions", 18, "Actions.", lower_bound=1)
+_SMOOTH = flags.DEFINE_bool("smooth", True, "Whether near keys have values that are alike.")
 _RECALL = flags.DEFINE_float("recall", 0.99, "Of the inverted file.")
 _STATES = flags.DEFINE_integer("states", 256, "States to decide on.", lower_bound=32)
 _ROUNDS = flags.DEFINE_integer("rounds", 2, "Turns of either export.", lower_bound=1)
@@ -55,7 +57,7 @@ def main(argv: Sequence[str]) -> None:
             np.save(Path(folder) / "states.npy", states)
             print(f"exporting {_ACTIONS.value} x {entries:,} entries", file=sys.stderr)
             with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-                arguments = Path(folder), _ACTIONS.value, _RECALL.value
+                arguments = Path(folder), _ACTIONS.value, _RECALL.value, _SMOOTH.value
                 measured = pool.submit(serving_models.export_both, *arguments).result()
             rows += _measure(Path(folder), entries, states, measured)
     report = {"rows": rows, "bars": bars(rows), "cores": os.cpu_count()}

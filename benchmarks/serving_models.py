@@ -42,13 +42,13 @@ def held_out_states(count: int) -> np.ndarray:
     return np.stack(states[:count])
 
 
-def export_both(folder: Path, num_actions: int, recall: float) -> dict[str, Any]:
+def export_both(folder: Path, num_actions: int, recall: float, smooth: bool) -> dict[str, Any]:
     """Writes the exact and the default export of `keys.npy` in the folder; returns its measures."""
     keys, states = np.load(folder / "keys.npy"), np.load(folder / "states.npy")
     count = len(keys)
     memory = Memory(
         keys=np.concatenate([keys] * num_actions),
-        values=np.random.default_rng(0).normal(size=num_actions * count).astype(np.float32),
+        values=_values(keys, num_actions, smooth),
         actions=np.repeat(np.arange(num_actions), count),
         state_ids=np.empty(0, np.int64),
         ages=np.empty(0, np.int64),
@@ -64,3 +64,16 @@ def export_both(folder: Path, num_actions: int, recall: float) -> dict[str, Any]
         policy = FrozenPolicy(time_step_spec, action_spec, network)
         save(policy, str(folder / lookup), frames=0)
     return measured | {"lookup": "ivf"}
+
+
+def _values(keys: np.ndarray, num_actions: int, smooth: bool) -> np.ndarray:
+    """Returns values of keys [n, key_size] for each action, [num_actions * n].
+
+    Smooth ones are what a linear layer of random weights makes of the keys, and as much noise.
+    """
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(num_actions, len(keys)))
+    if smooth:
+        outputs = rng.normal(size=(num_actions, keys.shape[1])) @ (keys - keys.mean(axis=0)).T
+        values += outputs / outputs.std(axis=1, keepdims=True)
+    return values.astype(np.float32).reshape(-1)

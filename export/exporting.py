@@ -24,7 +24,7 @@ from trainers.run import Run
 LOOKUPS = ("ivf", "exact", "scann")
 EXACT_BELOW = 5_000  # entries of the largest memory: comparing all is as fast
 STATES = 256  # of the run, on which a lookup is measured
-_FEWEST_PROBES = 2  # blocks of each action
+_FEWEST_PROBES = 4  # blocks of each action
 _AGREEMENT = 0.99  # of actions with those of the exact lookup
 _ENVS = 8  # that are played to visit them
 _EVERY = 8  # steps from one of them to the next
@@ -125,11 +125,11 @@ def _choose_probes(
     """
     if not 0.0 < recall <= 1.0:
         raise UserError(f"--recall must be above 0 and at most 1, not {recall}")
-    while search.probes < search.num_blocks:
+    while search.probes < 3 * search.num_blocks:  # then it sees every list, and every block
         found = _neighbours(memory, keys)
         if _recall(found, truth) >= recall and _agreement(found, truth) >= _AGREEMENT:
             return
-        search.probes = -(-search.probes * 5 // 4)
+        search.probes = -(-search.probes * 8 // 7)
 
 
 def visited_states(run: Run) -> np.ndarray:

@@ -279,7 +279,7 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         shape = [known[0], width, self._store.candidates(self.num_neighbours)]
         rows = self._on_host(self._find_on_host, inputs, tf.int64, shape)
         if shape[-1] > self.num_neighbours:
-            rows = lookup.nearest(self.tables.keys, queries, rows, self.num_neighbours)
+            rows, _ = lookup.nearest(self.tables.keys, queries, rows, self.num_neighbours)
         if stamp:
             self.tables.stamp(rows)
         return rows

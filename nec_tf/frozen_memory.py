@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from nec_tf import kernels, lookup
+from nec_tf import kernels
 from nec_tf.dnd import DifferentiableNeuralDictionary, Neighbours
 from nec_tf.neighbours.in_graph import ExactSearch, InvertedFile, Search
 
@@ -85,11 +85,8 @@ class FrozenMemory(tf.Module):
         """Returns the neighbours of `h` [B, key_size], with their places as rows."""
         # As tensors: of a variable that is gathered from, TensorFlow copies all at every read.
         keys, squares = self.keys.value(), self._squares.value()
-        centred = queries - self.centre
-        candidates = self._search(keys, squares, centred, self._num_neighbours)
-        found = lookup.nearest(keys, centred, candidates, self._num_neighbours)
+        found, d2 = self._search(keys, squares, queries - self.centre, self._num_neighbours)
         present = found > 0
-        d2 = lookup.squared_distances(centred, tf.gather(keys, found))
         return Neighbours(
             rows=found,
             distances=tf.where(present, tf.sqrt(d2), 0.0),

@@ -18,7 +18,9 @@ def squared_distances(queries: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(tf.square(queries[:, None, None, :] - keys), axis=-1)
 
 
-def nearest(keys: tf.Variable, queries: tf.Tensor, candidates: tf.Tensor, p: int) -> tf.Tensor:
+def nearest(
+    keys: tf.Variable, queries: tf.Tensor, candidates: tf.Tensor, p: int
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the p candidates that are nearest by the keys as they are, nearest first.
 
     Args:
@@ -28,12 +30,13 @@ def nearest(keys: tf.Variable, queries: tf.Tensor, candidates: tf.Tensor, p: int
         p: How many neighbours.
 
     Returns:
-        Rows [B, A, p].
+        Rows [B, A, p], and their squared distances [B, A, p], without gradients.
     """
     d2 = squared_distances(queries, tf.gather(keys, candidates))
     d2 = tf.where(candidates > 0, d2, d2.dtype.max)
-    places = tf.math.top_k(-d2, p).indices
-    return tf.stop_gradient(tf.gather(candidates, places, batch_dims=2))
+    top = tf.math.top_k(-d2, p)
+    rows = tf.gather(candidates, top.indices, batch_dims=2)
+    return tf.stop_gradient(rows), tf.stop_gradient(-top.values)
 
 
 def weighted_sum(

@@ -67,6 +67,6 @@ def test_its_graph_has_no_python_inside():
 def test_an_inverted_file_of_all_blocks_answers_as_the_layer_too():
     dnd, queries = uneven()
     entries = entries_of(dnd)
-    frozen = FrozenMemory(entries, inverted_file(entries, 1), dnd.kernel, dnd.num_neighbours)
+    frozen = FrozenMemory(entries, inverted_file(entries, 10), dnd.kernel, dnd.num_neighbours)
     np.testing.assert_allclose(frozen(queries), dnd(queries), rtol=1e-9)
     np.testing.assert_array_equal(frozen.neighbours(queries).rows, dnd.neighbours(queries).rows)

@@ -13,7 +13,7 @@ _DIRECTION_SAMPLE = 2_000  # keys that tell the direction of a cut
 _POWER_ITERATIONS = 4  # that find it
 _MEANS_SAMPLE = 30_000  # keys that k-means sees
 _ITERATIONS = 6
-LONGEST = 8  # blocks of a list
+LONGEST = 16  # blocks of a list
 _CHUNK = 20_000  # keys compared with all means at once
 
 

@@ -1,21 +1,25 @@
 """Neighbours found with TensorFlow's own operations, for graphs that leave without Python.
 
-A search decides in which order the entries stand (`order`) and then finds candidates among the keys
-in that order. Both searches measure roughly, by a product of matrices: it has fewer digits than a
-difference has, but reads the keys only once. Whoever asks measures the candidates again.
+A search decides in which order the entries stand (`order`) and then finds neighbours among the keys
+in that order. Both searches measure roughly first, by a product of matrices: it has fewer digits
+than a difference has, but reads the keys only once. The candidates are then measured again.
 """
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
 
+from nec_tf import lookup
 from nec_tf.neighbours import blocks
 
 SPARE = 14  # candidates beyond p: rough distances may swap neighbours that are nearly as far
-BLOCK = 64  # keys; measured, see docs/algorithm.md
+BLOCK = 32  # keys; measured, see docs/algorithm.md
+_LISTS = 0.4  # of the probes: the lists that blocks are chosen from; more find nothing more
+_ACTIONS = 6  # whose blocks are gathered and compared together: they stay in a core's cache
 _PARALLEL = 2  # states whose blocks are compared at the same time
 
 
@@ -30,8 +34,8 @@ class Search(Protocol):
 
     def __call__(
         self, keys: tf.Tensor, squares: tf.Tensor, queries: tf.Tensor, p: int
-    ) -> tf.Tensor:
-        """Returns candidates for the p nearest keys of each action.
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the p nearest keys of each action, or nearly so; nearest first.
 
         Args:
             keys: In `order`, [places, key_size], with a mean of about 0.
@@ -40,7 +44,7 @@ class Search(Protocol):
             p: How many neighbours.
 
         Returns:
-            Places, int32 [B, A, c] with c at least p; 0 for none.
+            Places, int32 [B, A, p]; 0 for none. Squared distances, [B, A, p].
         """
 
 
@@ -55,7 +59,7 @@ class ExactSearch(tf.Module):
 
     def __call__(
         self, keys: tf.Tensor, squares: tf.Tensor, queries: tf.Tensor, p: int
-    ) -> tf.Tensor:
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """See `Search`."""
         found = []
         for start, end in itertools.pairwise(self._starts):
@@ -63,7 +67,7 @@ class ExactSearch(tf.Module):
             count = min(p + SPARE, end - start)
             near = tf.math.top_k(2.0 * products - squares[start:end], count, sorted=False)
             found.append(tf.pad(start + near.indices, [[0, 0], [0, p + SPARE - count]]))
-        return tf.stack(found, axis=1)
+        return lookup.nearest(keys, queries, tf.stack(found, axis=1), p)
 
 
 class InvertedFile(tf.Module):
@@ -72,7 +76,7 @@ class InvertedFile(tf.Module):
     Block 0, and list 0, are nobody's; the lists of an action stand one after the other.
 
     Attributes:
-        probes: How many lists, and how many blocks in them, of each action are searched.
+        probes: How many blocks of each action are searched, in a part as many lists.
     """
 
     def __init__(self, keys: np.ndarray, counts: np.ndarray, probes: int) -> None:
@@ -120,52 +124,63 @@ class InvertedFile(tf.Module):
 
     def __call__(
         self, keys: tf.Tensor, squares: tf.Tensor, queries: tf.Tensor, p: int
-    ) -> tf.Tensor:
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """See `Search`."""
-        keys = tf.reshape(keys, [-1, BLOCK * queries.shape[-1]])
+        in_blocks = tf.reshape(keys, [-1, BLOCK * queries.shape[-1]])
         squares = tf.reshape(squares, [-1, BLOCK])
 
-        def search_one(given: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+        def search_one(given: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
             query, lists = given
-            return self._search_blocks(keys, squares, query, self._choose_blocks(query, lists), p)
+            found = []
+            for first in range(0, lists.shape[0], _ACTIONS):
+                chosen = self._choose_blocks(query, lists[first : first + _ACTIONS])
+                found.append(self._search_blocks(in_blocks, squares, query, chosen, p))
+            places, d2 = lookup.nearest(keys, query[None], tf.concat(found, axis=0)[None], p)
+            return places[0], d2[0]
 
         # State by state: what is gathered for one stays in the cache until it has been compared.
-        answer = tf.TensorSpec([len(self._first) - 1, p + SPARE], tf.int32)
-        given = queries, self._choose_lists(queries)
+        shape = [len(self._first) - 1, p]
         return tf.map_fn(
-            search_one, given, fn_output_signature=answer, parallel_iterations=_PARALLEL
+            search_one,
+            (queries, self._choose_lists(queries)),
+            fn_output_signature=(tf.TensorSpec(shape, tf.int32), tf.TensorSpec(shape, keys.dtype)),
+            parallel_iterations=_PARALLEL,
         )
 
     def _choose_lists(self, queries: tf.Tensor) -> tf.Tensor:
-        """Returns the lists whose means are nearest, int32 [B, A, probes]; 0 for none."""
+        """Returns the lists whose means are nearest, int32 [B, A, lists]; 0 for none."""
+        wanted = math.ceil(_LISTS * self.probes)
         products = tf.matmul(queries, self._list_means, transpose_b=True)
         scores = 2.0 * products - self._list_squares
         chosen = []
         for first, end in itertools.pairwise(self._first):
-            count = min(self.probes, end - first)
+            count = min(wanted, end - first)
             top = tf.math.top_k(scores[:, first - 1 : end - 1], count, sorted=False)
-            chosen.append(tf.pad(first + top.indices, [[0, 0], [0, self.probes - count]]))
+            chosen.append(tf.pad(first + top.indices, [[0, 0], [0, wanted - count]]))
         return tf.stack(chosen, axis=1)
 
     def _choose_blocks(self, query: tf.Tensor, lists: tf.Tensor) -> tf.Tensor:
-        """Returns the nearest blocks of lists [A, probes], int32 [A, probes]; 0 for none."""
-        actions, places = lists.shape[0], self.probes * self._most
+        """Returns the blocks nearest in lists [A, lists], nearest first, int32 [A, probes or less].
+
+        In their order, since `tf.math.top_k` is faster where the largest come first; 0 for none.
+        """
+        actions, places = lists.shape[0], lists.shape[1] * self._most
         means = tf.reshape(tf.gather(self._block_means, lists), [-1, query.shape[-1]])
         products = tf.reshape(tf.linalg.matvec(means, query), [actions, places])
         squares = tf.reshape(tf.gather(self._block_squares, lists), [actions, places])
         numbers = tf.reshape(tf.gather(self._blocks, lists), [actions, places])
-        top = tf.math.top_k(2.0 * products - squares, self.probes, sorted=False)
+        top = tf.math.top_k(2.0 * products - squares, min(self.probes, places))
         return tf.gather(numbers, top.indices, batch_dims=1)
 
     def _search_blocks(
         self, keys: tf.Tensor, squares: tf.Tensor, query: tf.Tensor, chosen: tf.Tensor, p: int
     ) -> tf.Tensor:
-        """Returns the places of the nearest keys in blocks [A, probes], int32 [A, p + SPARE]."""
+        """Returns the places of the nearest keys in blocks [A, n], int32 [A, p + SPARE]."""
         actions = chosen.shape[0]
         near = tf.reshape(tf.gather(keys, chosen), [-1, query.shape[-1]])
         products = tf.reshape(tf.linalg.matvec(near, query), [actions, -1])
         lengths = tf.reshape(tf.gather(squares, chosen), [actions, -1])
-        count = min(p + SPARE, self.probes * BLOCK)
+        count = min(p + SPARE, chosen.shape[1] * BLOCK)
         top = tf.math.top_k(2.0 * products - lengths, count, sorted=False)
         block = tf.gather(chosen, top.indices // BLOCK, batch_dims=1)
         place = block * BLOCK + top.indices % BLOCK

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 from scann.scann_ops.py import scann_ops
 
+from nec_tf import lookup
 from nec_tf.neighbours.in_graph import SPARE
 from nec_tf.neighbours.scann_index import tree_settings
 
@@ -37,9 +38,9 @@ class ScannOpsSearch(tf.Module):
 
     def __call__(
         self, keys: tf.Tensor, squares: tf.Tensor, queries: tf.Tensor, p: int
-    ) -> tf.Tensor:
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """See `Search`."""
-        del keys, squares
+        del squares
         found = []
         ranges = itertools.pairwise(self._starts)
         for (start, end), state, name in zip(ranges, self._states, self._names, strict=True):
@@ -52,7 +53,7 @@ class ScannOpsSearch(tf.Module):
             places = tf.where(tf.math.is_nan(distances), 0, start + tf.cast(near, tf.int32))
             missing = p + SPARE - tf.shape(places)[1]
             found.append(tf.pad(places, [[0, 0], [0, missing]]))
-        return tf.stack(found, axis=1)
+        return lookup.nearest(keys, queries, tf.stack(found, axis=1), p)
 
 
 def _build(keys: np.ndarray) -> scann_ops.ScannState | None:
