@@ -16,8 +16,9 @@ for as many steps. 500,000 entries take about 10 GB. A row has:
                              indices of all actions come due to be built again at once.
   rss_gb                     Resident memory of the process.
   share_*                    Where the loop's time goes: emulator; act (network and lookup inside
-                             TensorFlow); search (neighbour indices); train; write; index (upkeep
-                             of the indices); replay; python (everything else).
+                             TensorFlow); search (neighbour indices); train (waiting for gradients,
+                             which a thread computes meanwhile, and applying them); write; index
+                             (upkeep of the indices); replay; python (everything else).
 
 MFEC is measured too, at up to 50,000 entries, since it should be several times faster than NEC.
 """
@@ -29,6 +30,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from absl import app, flags
+
+from trainers import program  # noqa: F401  TensorFlow then has as many threads as in a run
 
 _JSON = flags.DEFINE_bool("json", False, "Print only JSON to stdout.")
 _ENTRIES = flags.DEFINE_list("entries", ["0", "50000", "500000"], "Entries of each action.")
@@ -42,8 +45,7 @@ _MOST_FOR_MFEC = 50_000  # entries: its keys have to be made first
 def main(argv: Sequence[str]) -> None:
     """Measures and prints."""
     del argv
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    from benchmarks import loop_measure  # imports TensorFlow, which reads the line above
+    from benchmarks import loop_measure  # imports TensorFlow, which reads what `program` set
 
     rows: list[dict[str, Any]] = []
     for agent in _AGENTS.value:

@@ -4,6 +4,7 @@ import collections
 import contextlib
 import functools
 import itertools
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -104,13 +105,16 @@ class Subject:
             (environment, "step", "emulator"),
             (driver, "_act", "act"),
             (store, "neighbours", "search"),
-            (store, "_settle", "index"),
+            (store, "settle", "index"),
             (self._agent, "write", "write"),
         ]
         timed += [(memory, "tell_index", "index") for memory in store._memories]
         if self._trains:
-            timed += [(self._learner, "_train", "train")]
-            timed += [(self._learner._replay, name, "replay") for name in ("add", "sample")]
+            timed += [
+                (self._learner, "_begin_updates", "train"),
+                (self._learner, "_finish_updates", "train"),
+            ]
+            timed += [(self._learner._replay, "add", "replay")]
         return timed
 
 
@@ -203,6 +207,8 @@ class _Parts:
 
     def _wrap(self, method: Callable[..., Any], part: str) -> Callable[..., Any]:
         def wrapped(*args: Any, **kwargs: Any) -> Any:
+            if threading.current_thread() is not threading.main_thread():
+                return method(*args, **kwargs)  # the loop does not wait for it here
             self._inner.append(0.0)
             started = time.perf_counter()
             try:

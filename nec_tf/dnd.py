@@ -116,6 +116,13 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         """Entries in the memory of each action, int64 [A]."""
         return self._store.sizes
 
+    def settle(self) -> None:
+        """Tells the indices what they have to hear; lookups then only read until the next change.
+
+        Lookups do this on their own. Whoever looks up in several threads does it before.
+        """
+        self._store.settle()
+
     def call(
         self, queries: tf.Tensor, actions: tf.Tensor | None = None, training: bool | None = None
     ) -> tf.Tensor:

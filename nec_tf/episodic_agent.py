@@ -237,7 +237,7 @@ class EpisodicAgent(tf_agent.TFAgent):
         if isinstance(experience, trajectory.Trajectory):
             experience = self._preprocess_sequence(experience)
         keys = self.embedding(experience.observation, training=training)
-        q = self.dnd(keys, experience.action, training=training)
+        q = self.dnd.lookup(keys, experience.action, stamp=False)
         error = tf.where(experience.valid, q - experience.returns, 0.0)
         losses = tf.square(error) if weights is None else weights * tf.square(error)
         return tf_agent.LossInfo(

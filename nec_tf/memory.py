@@ -54,23 +54,29 @@ class ActionMemory:
         """Returns the rows of the p nearest keys, int64 [B, p], nearest first, 0 where none is."""
         return self._rows[self.index.search(queries, p)]
 
-    def tell_index(self, changed: np.ndarray) -> None:
+    def tell_index(self, changed: np.ndarray, may_rebuild: bool = True) -> bool:
         """Tells the index of rows that were adopted, and of keys that changed.
 
         Args:
             changed: Rows int64 [n], each once, whose keys are not what the index last heard.
+            may_rebuild: Whether it may be built again where it is outgrown. It is in any case where
+                more rows are new than known: that is faster than to append them.
+
+        Returns:
+            Whether it was built again.
         """
         known = len(self.index)
         adopted = self.rows[known:]
-        if self.index.outgrown(len(adopted)):
+        if (may_rebuild or len(adopted) > known) and self.index.outgrown(len(adopted)):
             self.index.rebuild(self._read_keys(self.rows))
-            return
+            return True
         slots = np.searchsorted(self.rows, changed)
         slots = slots[slots < known]
         if len(slots):
             self.index.move(slots, self._read_keys(self._rows[slots]))
         if len(adopted):
             self.index.append(self._read_keys(adopted))
+        return False
 
     def restore(self, rows: np.ndarray) -> None:
         """Becomes the memory of the given rows, int64 [n], ascending, whatever it was before."""
@@ -83,3 +89,18 @@ class ActionMemory:
 
     def _read_keys(self, rows: np.ndarray) -> np.ndarray:
         return self._tables.read(self._tables.keys, rows)
+
+
+def tell_indices(memories: list[ActionMemory], rows: np.ndarray, actions: np.ndarray) -> None:
+    """Tells the indices of changed rows; at most one is built again, so that nobody waits for long.
+
+    Args:
+        memories: Of all actions.
+        rows: That were adopted or whose keys changed, int64 [n], each once.
+        actions: To whose memory each belongs, int64 [n].
+    """
+    may_rebuild = True
+    for action in np.unique(actions):
+        own = np.sort(rows[actions == action])
+        if memories[action].tell_index(own, may_rebuild):
+            may_rebuild = False

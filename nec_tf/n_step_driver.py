@@ -20,8 +20,8 @@ from tf_agents.policies import py_policy, tf_policy
 from tf_agents.trajectories import policy_step, trajectory
 from tf_agents.trajectories import time_step as ts
 from tf_agents.typing import types
-from tf_agents.utils import common
 
+from nec_tf.graphs import Graph, to_numpy
 from nec_tf.policies import NecInfo
 from nec_tf.returns import n_step_returns
 
@@ -38,9 +38,9 @@ def in_graphs(observe: Callable[[Any, trajectory.Trajectory], None]) -> Callable
 
     @functools.wraps(observe)
     def anywhere(self: Any, experience: trajectory.Trajectory) -> tf.Tensor | None:
-        flat = tf.nest.flatten(experience)
-        if not any(map(tf.is_symbolic_tensor, flat)):
+        if tf.executing_eagerly():
             return observe(self, experience)
+        flat = tf.nest.flatten(experience)
 
         def on_host(*arrays: tf.Tensor) -> int:
             observe(self, tf.nest.pack_sequence_as(experience, arrays))
@@ -114,7 +114,8 @@ class NStepObserver:
                 "the steps have no key and best_q in their policy_info: collect them with the"
                 f" agent's collect_policy, which reports {NecInfo.__name__}; this one has {info!r}"
             )
-        experience = tf.nest.map_structure(np.asarray, experience)
+        if not isinstance(experience.reward, np.ndarray):
+            experience = tf.nest.map_structure(np.asarray, experience)
         if experience.reward.ndim == 0:
             experience = tf.nest.map_structure(lambda array: array[None], experience)
         for stream in range(len(experience.reward)):
@@ -200,7 +201,7 @@ class NStepDriver:
         """
         self._environment = _batched(environment)
         self._policy = policy
-        self._act = _numpy_action(policy)
+        self._act = numpy_action(policy)
         self._policy_state: types.NestedArray = ()
         self._observers = list(observers)
 
@@ -236,10 +237,10 @@ class _TensorEnvironment:
         self.batch_size = environment.batch_size
 
     def reset(self) -> ts.TimeStep:
-        return _to_numpy(self._environment.reset())
+        return to_numpy(self._environment.reset())
 
     def step(self, action: np.ndarray) -> ts.TimeStep:
-        return _to_numpy(self._environment.step(tf.convert_to_tensor(action)))
+        return to_numpy(self._environment.step(tf.convert_to_tensor(action)))
 
 
 def _batched(environment: Environment) -> Any:
@@ -253,17 +254,9 @@ def _batched(environment: Environment) -> Any:
     return batched_py_environment.BatchedPyEnvironment([environment], multithreading=False)
 
 
-def _numpy_action(policy: Policy) -> Callable[..., policy_step.PolicyStep]:
+def numpy_action(policy: Policy) -> Callable[..., policy_step.PolicyStep]:
     """Returns the action of a policy, from NumPy arrays to NumPy arrays."""
     if isinstance(policy, py_policy.PyPolicy):
         return policy.action
-    in_graph = common.function(policy.action)
-
-    def action(time_step: ts.TimeStep, state: types.NestedArray) -> policy_step.PolicyStep:
-        return _to_numpy(in_graph(tf.nest.map_structure(tf.convert_to_tensor, time_step), state))
-
-    return action
-
-
-def _to_numpy(nest: Any) -> Any:
-    return tf.nest.map_structure(lambda tensor: tensor.numpy(), nest)
+    in_graph = Graph(policy.action)
+    return lambda time_step, state: to_numpy(in_graph(time_step, state))

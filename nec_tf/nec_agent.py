@@ -1,6 +1,6 @@
 """The NEC agent (paper, section 3) as a TF-Agents agent."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import gin
 import tensorflow as tf
@@ -12,6 +12,20 @@ from tf_agents.typing import types
 from nec_tf.episodic_agent import EpisodicAgent, Experience
 from nec_tf.nec_config import NecConfig
 from nec_tf.row_rmsprop import RowRMSProp
+
+
+class Gradients(NamedTuple):
+    """Of the loss, by what is trained.
+
+    Attributes:
+        network: By the variables of the embedding.
+        keys: By the stored keys.
+        values: By the stored values, of the same rows.
+    """
+
+    network: list[tf.Tensor]
+    keys: tf.IndexedSlices
+    values: tf.IndexedSlices
 
 
 @gin.configurable
@@ -54,17 +68,27 @@ class NecAgent(EpisodicAgent):
         """See `EpisodicAgent`."""
         return {**super().trackables(), "optimizer": self._optimizer}
 
+    def gradients(
+        self, experience: Experience | trajectory.Trajectory, weights: types.Tensor = None
+    ) -> tuple[tf_agent.LossInfo, Gradients]:
+        """Returns the loss and what `apply` takes; changes nothing."""
+        tables, variables = self.dnd.tables, self.embedding.trainable_variables
+        with tf.GradientTape() as tape:
+            loss = self._loss(experience, weights, training=True)
+        *network, keys, values = tape.gradient(loss.loss, [*variables, tables.keys, tables.values])
+        return loss, Gradients(network, keys, values)
+
+    def apply(self, gradients: Gradients) -> None:
+        """Moves the network, the keys and the values; the neighbours that took part are used."""
+        variables = self.embedding.trainable_variables
+        self._optimizer.apply_gradients(zip(gradients.network, variables, strict=True))
+        self._row_optimizer.apply(gradients.keys, gradients.values)
+        self.dnd.tables.stamp(gradients.values.indices)
+        self.train_step_counter.assign_add(1)
+
     def _train(
         self, experience: Experience | trajectory.Trajectory, weights: types.Tensor = None
     ) -> tf_agent.LossInfo:
-        tables = self.dnd.tables
-        variables = self.embedding.trainable_variables
-        with tf.GradientTape() as tape:
-            loss = self._loss(experience, weights, training=True)
-        *gradients, of_keys, of_values = tape.gradient(
-            loss.loss, [*variables, tables.keys, tables.values]
-        )
-        self._optimizer.apply_gradients(zip(gradients, variables, strict=True))
-        self._row_optimizer.apply(of_keys, of_values)
-        self.train_step_counter.assign_add(1)
+        loss, gradients = self.gradients(experience, weights)
+        self.apply(gradients)
         return loss

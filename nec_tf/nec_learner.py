@@ -1,20 +1,31 @@
-"""NEC as a whole: Algorithm 1 of the paper, around its agent, its replay and its N-step window."""
+"""NEC as a whole: Algorithm 1 of the paper, around its agent, its replay and its N-step window.
+
+An update takes as long as several steps. Its gradients are computed by a thread of their own, from
+the network and the memory as they are when it is due, while the environment is stepped on; they are
+applied when the next update is due, or before the memory is written. What acts in between acts on
+the network before the update. Updates that are due at once, with several environments, start from
+the same network. When which of this happens is counted in steps and never asks how long something
+took: the same seed gives the same run.
+"""
 
 import json
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 import tensorflow as tf
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 from tf_agents.typing import types
-from tf_agents.utils import common
 
 from nec_tf.episodic_agent import Experience
 from nec_tf.episodic_learner import EpisodicLearner
+from nec_tf.graphs import Graph
 from nec_tf.n_step_driver import NStepTuples
 from nec_tf.nec_agent import NecAgent
 from nec_tf.nec_config import NecConfig
 from nec_tf.replay import Replay
+
+_WORKERS = 2  # threads that compute gradients
 
 
 class NecLearner(EpisodicLearner):
@@ -38,19 +49,33 @@ class NecLearner(EpisodicLearner):
             config.replay_capacity, tuple(observation.shape), observation.dtype.as_numpy_dtype
         )
         self._rng = np.random.default_rng(seed)
-        self._train = common.function(self.agent.train)
+        self._gradients = Graph(self.agent.gradients)
+        self._apply = Graph(self.agent.apply)
+        self._worker = ThreadPoolExecutor(_WORKERS, thread_name_prefix="update")
+        self._pending: list[Future] = []
+        self._rng_before: dict | None = None  # the pending updates drew their minibatches
         self._steps = 0
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What is saved beside the checkpoint: the replay, the source of its samples, a counter."""
-        rng = json.dumps(self._rng.bit_generator.state)
-        return {**self._replay.state(), "rng": np.array(rng), "steps": np.array(self._steps)}
+        """What is saved beside the checkpoint: the replay, the source of its samples, a counter.
+
+        Pending updates are saved as ones that are still to be begun.
+        """
+        pending = len(self._pending)
+        rng = self._rng_before if pending else self._rng.bit_generator.state
+        return {
+            **self._replay.state(),
+            "rng": np.array(json.dumps(rng)),
+            "steps": np.array(self._steps),
+            "pending": np.array(pending),
+        }
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """See `EpisodicLearner`."""
         self._replay.restore(arrays)
         self._rng.bit_generator.state = json.loads(str(arrays["rng"]))
         self._steps = int(arrays["steps"])
+        self._begin_updates(int(arrays.get("pending", 0)))
 
     def _learn(self, experience: trajectory.Trajectory) -> None:
         """Takes a step and makes the updates that are due."""
@@ -59,8 +84,7 @@ class NecLearner(EpisodicLearner):
         self._steps += int(np.sum(experience.step_type != ts.StepType.LAST))
         if len(self._replay) >= self._config.learning_starts:
             period = self._config.update_period
-            for _ in range(self._steps // period - before // period):
-                self._update()
+            self._begin_updates(self._steps // period - before // period)
 
     def _more_metrics(self, sums: dict[str, float]) -> dict[str, float]:
         updates = sums["updates"]
@@ -69,15 +93,29 @@ class NecLearner(EpisodicLearner):
 
     def _remember(self, tuples: NStepTuples) -> None:
         """Appends to the memory and to the replay."""
+        self._finish_updates()
         super()._remember(tuples)
         self._replay.add(tuples.stream, tuples.observations, tuples.actions, tuples.returns)
 
-    def _update(self) -> None:
-        """Trains on a random minibatch."""
-        sample = self._replay.sample(self._rng, self._config.batch_size)
-        valid = np.ones(self._config.batch_size, bool)
-        info = self._train(Experience(*map(tf.convert_to_tensor, (*sample, valid))))
-        self._sums["updates"] += 1
-        self._sums["loss"] += float(info.loss)
-        self._sums["q"] += float(info.extra.q)
-        self._sums["error"] += float(info.extra.error)
+    def _begin_updates(self, count: int) -> None:
+        """Begins to compute gradients of random minibatches; nothing they read may change."""
+        if not count:
+            return
+        self._finish_updates()
+        self.agent.dnd.settle()
+        self._rng_before = self._rng.bit_generator.state
+        size = self._config.batch_size
+        for _ in range(count):
+            experience = Experience(*self._replay.sample(self._rng, size), np.ones(size, bool))
+            self._pending.append(self._worker.submit(self._gradients, experience))
+
+    def _finish_updates(self) -> None:
+        """Applies the gradients that are under way, if there are any."""
+        pending, self._pending = self._pending, []
+        for update in pending:
+            info, gradients = update.result()
+            self._apply(gradients)
+            self._sums["updates"] += 1
+            self._sums["loss"] += float(info.loss)
+            self._sums["q"] += float(info.extra.q)
+            self._sums["error"] += float(info.extra.error)

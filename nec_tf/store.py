@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nec_tf.memory import ActionMemory
+from nec_tf.memory import ActionMemory, tell_indices
 from nec_tf.neighbours import NeighbourIndex
 from nec_tf.recognition import identify
 from nec_tf.tables import Tables
@@ -50,7 +50,7 @@ class MemoryStore:
     @property
     def sizes(self) -> np.ndarray:
         """Entries in the memory of each action, int64 [A]."""
-        self._settle()
+        self.settle()
         return np.array([len(memory) for memory in self._memories])
 
     def candidates(self, p: int) -> int:
@@ -60,6 +60,13 @@ class MemoryStore:
     def doubt(self) -> None:
         """Says that the tables were changed from outside: all that is derived is made anew."""
         self._in_doubt = True
+
+    def settle(self) -> None:
+        """Catches up with what happened to the tables, when it is due."""
+        if self._in_doubt:
+            self._restore()
+        elif len(self._moved) >= self._memories[0].index.refresh_after:
+            self._refresh(self._moved.take())
 
     def neighbours(self, queries: np.ndarray, actions: np.ndarray | None, p: int) -> np.ndarray:
         """Returns the rows of the nearest keys.
@@ -73,7 +80,7 @@ class MemoryStore:
             Rows int64 [B, A, p], nearest first; [B, 1, p] where actions are given. Row 0 where
             there are fewer.
         """
-        self._settle()
+        self.settle()
         if actions is None:
             return np.stack([m.neighbours(queries, p) for m in self._memories], axis=1)
         rows = np.empty((len(queries), 1, p), np.int64)
@@ -113,27 +120,19 @@ class MemoryStore:
         Returns:
             How many of them were states already known.
         """
-        self._settle()
+        self.settle()
         if state_ids is None:
             self._rename(self._renamed.take())
             state_ids = identify(keys)
         batch = WriteBatch(self._tables, self._memories, self._capacity, self._update)
         return batch.write(actions, keys, values, state_ids)
 
-    def _settle(self) -> None:
-        """Catches up with what happened to the tables, when it is due."""
-        if self._in_doubt:
-            self._restore()
-        elif len(self._moved) >= self._memories[0].index.refresh_after:
-            self._refresh(self._moved.take())
-
     def _refresh(self, rows: np.ndarray) -> None:
         """Tells the indices of keys that gradients moved."""
         tables = self._tables
         actions = tables.read(tables.actions, rows)
         tables.put(tables.drift, rows, np.zeros(len(rows)))
-        for action in np.unique(actions):
-            self._memories[action].tell_index(rows[actions == action])
+        tell_indices(self._memories, rows, actions)
 
     def _rename(self, rows: np.ndarray) -> None:
         """Gives rows whose keys moved the ids of their keys as they are now."""

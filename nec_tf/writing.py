@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nec_tf.memory import ActionMemory
+from nec_tf.memory import ActionMemory, tell_indices
 from nec_tf.tables import Tables
 
 UpdateRule = Callable[[float, float], float]
@@ -143,5 +143,4 @@ class WriteBatch:
         self._put_stamps()
         tables.size.assign(self._size, read_value=False)
         tables.clock.assign(self._time, read_value=False)
-        for action in np.unique(actions):
-            self._memories[action].tell_index(np.sort(rows[actions[entries] == action]))
+        tell_indices(self._memories, rows, actions[entries])

@@ -5,11 +5,10 @@ from typing import Any, NamedTuple
 
 import imageio.v2 as imageio
 import numpy as np
-import tensorflow as tf
 from tf_agents.policies import tf_policy
 from tf_agents.trajectories import time_step as ts
-from tf_agents.utils import common
 
+from nec_tf.n_step_driver import numpy_action
 from trainers.tasks import Task
 
 _LONGEST_VIDEO = 5 * 60  # seconds
@@ -40,7 +39,8 @@ class Evaluator:
         self._task = task
         self._policy = policy
         self._episodes = episodes
-        self._action = common.function(policy.action)
+        self._action = numpy_action(policy)
+        self._initial_state = policy.get_initial_state(episodes)
         self.last_observation: np.ndarray | None = None
 
     def play(self, seed: int) -> list[Episode]:
@@ -48,13 +48,14 @@ class Evaluator:
         environment = self._task.environment(self._episodes, seed, evaluation=True)
         seeds = environment.seed(seed)
         time_step = environment.reset()
+        policy_state = self._initial_state
         scores = np.zeros(self._episodes)
         actions: list[list[int]] = [[] for _ in range(self._episodes)]
         playing = np.ones(self._episodes, bool)
         while playing.any():
             self.last_observation = time_step.observation[np.argmax(playing)]
-            acted = self._action(tf.nest.map_structure(tf.convert_to_tensor, time_step))
-            chosen = acted.action.numpy()
+            acted = self._action(time_step, policy_state)
+            chosen, policy_state = acted.action, acted.state
             for i in np.flatnonzero(playing):
                 actions[i].append(int(chosen[i]))
             time_step = environment.step(chosen)

@@ -26,7 +26,7 @@ from scann.scann_ops.py import scann_ops_pybind
 from nec_tf.neighbours.base import NeighbourIndex
 
 # Measured on keys of a real encoder with benchmarks/lookup.py, see docs/algorithm.md.
-TREE_FROM = 5_000  # keys; below, comparing all is as fast
+TREE_FROM = 4_000  # keys; below, comparing all is as fast. Doubled six times it is 256,000
 _LEAVES_PER_ROOT = 2.0  # leaves = 2 sqrt(keys)
 _LEAVES_TO_SEARCH = 12  # at least: the neighbours of a key spread over as many
 _KEYS_TO_SEARCH = 2_000  # at least: small leaves cost little, and recall is lost at their borders
@@ -34,6 +34,7 @@ _TRAINING_SAMPLE = 10_000  # keys that the tree's k-means sees
 _TRAINING_ITERATIONS = 6
 _MIN_LEAF = 5  # keys; ScaNN's default of 50 costs recall where leaves are small
 _RETRAIN_GROWTH = 2.0
+_LARGEST_RETRAINING = 300_000  # keys: 1.4 s, and 2.7 s at 500,000, in which everything waits
 _RETRAIN_CHANGES = 4.0  # for each key held: moves alone cost the tree little
 _TOLERATED_DRIFT = 0.15  # of the usual distance to the outermost neighbour
 _OVERFETCH = 1.5
@@ -124,6 +125,8 @@ class ScannIndex(NeighbourIndex):
         size = len(self) + appended
         if self._trained_on < self._tree_from:
             return size >= self._tree_from
+        if len(self) > _LARGEST_RETRAINING:
+            return False
         return size >= _RETRAIN_GROWTH * self._trained_on or (
             self._moved >= _RETRAIN_CHANGES * self._trained_on
         )

