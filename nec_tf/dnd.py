@@ -129,8 +129,24 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         """Looks up values, as `lookup` does; `training=False` leaves no trace in the memory."""
         return self.lookup(queries, actions, stamp=training is not False)
 
+    def candidates(self, queries: np.ndarray | tf.Tensor) -> np.ndarray:
+        """Asks the neighbour indices of all actions, now and outside of any graph.
+
+        Args:
+            queries: `h`, [B, key_size].
+
+        Returns:
+            What `lookup` of the same queries, in a graph, takes instead of asking on its own, which
+            takes a call of Python out of TensorFlow: int64 [B, A, c].
+        """
+        return self._find_on_host(tf.convert_to_tensor(queries))
+
     def lookup(
-        self, queries: tf.Tensor, actions: tf.Tensor | None = None, stamp: bool = True
+        self,
+        queries: tf.Tensor,
+        actions: tf.Tensor | None = None,
+        stamp: bool = True,
+        candidates: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Equation 1: the weighted sum of the values of the p nearest neighbours.
 
@@ -138,12 +154,13 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
             queries: `h`, [B, key_size].
             actions: In whose memory to look, integers [B]; in every one where None.
             stamp: Whether it counts as a use of the neighbours, which keeps them from eviction.
+            candidates: What `candidates(queries)` returned; asked for where None.
 
         Returns:
             [B, A] for every action, [B] for given ones.
         """
         queries = self._floats(queries)
-        rows = self._find(queries, actions, stamp)
+        rows = self._find(queries, actions, stamp, candidates)
         output = lookup.weighted_sum(
             self.kernel,
             queries,
@@ -277,14 +294,22 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         dtype = self.tables.keys.dtype
         return tf.cast(tf.convert_to_tensor(given, dtype_hint=dtype), dtype)
 
-    def _find(self, queries: tf.Tensor, actions: tf.Tensor | None, stamp: bool) -> tf.Tensor:
+    def _find(
+        self,
+        queries: tf.Tensor,
+        actions: tf.Tensor | None,
+        stamp: bool,
+        candidates: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         """Returns the rows of the neighbours, int64 [B, A, p]."""
         known = queries.shape if queries.shape.rank is not None else tf.TensorShape([None, None])
         require_shape("queries", known, [None, self.key_size])
         inputs = [queries] if actions is None else [queries, _integers("actions", actions)]
         width = self.num_actions if actions is None else 1
         shape = [known[0], width, self._store.candidates(self.num_neighbours)]
-        rows = self._on_host(self._find_on_host, inputs, tf.int64, shape)
+        rows = candidates
+        if rows is None:
+            rows = self._on_host(self._find_on_host, inputs, tf.int64, shape)
         if shape[-1] > self.num_neighbours:
             rows, _ = lookup.nearest(self.tables.keys, queries, rows, self.num_neighbours)
         if stamp:

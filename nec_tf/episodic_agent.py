@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 from tf_agents.agents import tf_agent
 from tf_agents.specs import tensor_spec
@@ -119,7 +120,7 @@ class EpisodicAgent(tf_agent.TFAgent):
             policy=EpsilonGreedyPolicy(
                 time_step_spec,
                 action_spec,
-                lambda observation: self._q_values(observation, training=False),
+                _QFunction(embedding, self.dnd, training=False),
                 config.evaluation_epsilon,
                 self.evaluation_generator,
                 name="episodic_policy",
@@ -127,7 +128,7 @@ class EpisodicAgent(tf_agent.TFAgent):
             collect_policy=EpsilonGreedyPolicy(
                 time_step_spec,
                 action_spec,
-                lambda observation: self._q_values(observation, training=True),
+                _QFunction(embedding, self.dnd, training=True),
                 self._next_epsilon,
                 self.generator,
                 info_spec,
@@ -192,10 +193,6 @@ class EpisodicAgent(tf_agent.TFAgent):
     def _next_epsilon(self, batch: tf.Tensor) -> tf.Tensor:
         return self.epsilon_at(self.steps.assign_add(tf.cast(batch, tf.int64)))
 
-    def _q_values(self, observation: tf.Tensor, training: bool) -> tuple[tf.Tensor, tf.Tensor]:
-        keys = self.embedding(observation, training=training)
-        return keys, self.dnd(keys, training=training)
-
     def _preprocess_sequence(self, experience: trajectory.Trajectory) -> Experience:
         """Makes training data of sequences: their first state, action and (T - 1)-step return.
 
@@ -252,3 +249,28 @@ class EpisodicAgent(tf_agent.TFAgent):
         loss = self._loss(experience, weights, training=False)
         self.train_step_counter.assign_add(1)
         return loss
+
+
+class _QFunction:
+    """The embedding, then the memory: a `QFunction`."""
+
+    def __init__(
+        self, embedding: tf.keras.Model, dnd: DifferentiableNeuralDictionary, training: bool
+    ) -> None:
+        """Where not training, lookups leave no trace in the memory."""
+        self._embedding = embedding
+        self._dnd = dnd
+        self._training = training
+
+    def __call__(self, observation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        keys = self.keys(observation)
+        return keys, self._dnd(keys, training=self._training)
+
+    def keys(self, observation: tf.Tensor) -> tf.Tensor:
+        return self._embedding(observation, training=self._training)
+
+    def candidates(self, keys: tf.Tensor) -> np.ndarray:
+        return self._dnd.candidates(keys)
+
+    def q_values(self, keys: tf.Tensor, candidates: tf.Tensor) -> tf.Tensor:
+        return self._dnd.lookup(keys, stamp=self._training, candidates=candidates)

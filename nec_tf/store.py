@@ -82,7 +82,10 @@ class MemoryStore:
         """
         self.settle()
         if actions is None:
-            return np.stack([m.neighbours(queries, p) for m in self._memories], axis=1)
+            rows = np.empty((len(queries), len(self._memories), p), np.int64)
+            for action, memory in enumerate(self._memories):
+                rows[:, action] = memory.neighbours(queries, p)
+            return rows
         rows = np.empty((len(queries), 1, p), np.int64)
         for action in np.unique(actions):
             asked = actions == action

@@ -18,6 +18,7 @@ The leaves are scored with the keys themselves. Asymmetric hashing, ScaNN's usua
 tell apart (measured, see docs/algorithm.md).
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,7 @@ class ScannIndex(NeighbourIndex):
 
     def search(self, queries: np.ndarray, p: int) -> np.ndarray:
         """See `NeighbourIndex`."""
-        if len(self) == 0:
+        if self._searcher.size() == 0:
             return np.full((len(queries), p), -1, np.int64)
         queries = self._centred(queries)
         if len(queries) >= _PARALLEL_FROM:
@@ -95,15 +96,15 @@ class ScannIndex(NeighbourIndex):
             if _complete(found[0], distances, p):
                 return found.astype(np.int64)
         # One by one: a batched search gives each row the length of the shortest answer.
-        return np.stack([self._search_one(query, p) for query in queries])
-
-    def _search_one(self, query: np.ndarray, p: int) -> np.ndarray:
-        found, distances = self._searcher.search(query, p, -1, -1)
-        if _complete(found, distances, p):
-            return found.astype(np.int64)
-        slots = np.full(p, -1, np.int64)
-        found = found[~np.isnan(distances)]
-        slots[: len(found)] = found
+        slots = np.empty((len(queries), p), np.int64)
+        for row, query in zip(slots, queries, strict=True):
+            found, distances = self._searcher.search(query, p, -1, -1)
+            if _complete(found, distances, p):
+                row[:] = found
+            else:
+                found = found[~np.isnan(distances)]
+                row[: len(found)] = found
+                row[len(found) :] = -1
         return slots
 
     def rebuild(self, keys: np.ndarray) -> None:
@@ -161,4 +162,5 @@ def tree_settings(count: int, tree_from: int = TREE_FROM) -> dict[str, Any]:
 
 
 def _complete(found: np.ndarray, distances: np.ndarray, p: int) -> bool:
-    return len(found) == p and not np.isnan(distances).any()
+    # A sum is NaN where one of its terms is, and takes half as long as asking each.
+    return len(found) == p and not math.isnan(distances.sum())
