@@ -9,7 +9,9 @@ took: the same seed gives the same run.
 """
 
 import json
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -53,7 +55,7 @@ class NecLearner(EpisodicLearner):
         self._apply = Graph(self.agent.apply)
         self._worker = ThreadPoolExecutor(_WORKERS, thread_name_prefix="update")
         self._pending: list[Future] = []
-        self._rng_before: dict | None = None  # the pending updates drew their minibatches
+        self._rng_before: Mapping[str, Any] = {}  # the pending updates drew their minibatches
         self._steps = 0
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -84,9 +84,10 @@ class EpsilonGreedyPolicy(tf_policy.TFPolicy):
 
         It does the same in two graphs, with the neighbour search between them: 0.7 ms a step less.
         """
-        embed = Graph(self._q_values.keys)
+        embed = Graph(self._q_values.keys, inline=True)
         decide = Graph(
-            lambda keys, near: self._choose(keys, self._q_values.q_values(keys, near), ())
+            lambda keys, near: self._choose(keys, self._q_values.q_values(keys, near), ()),
+            inline=True,
         )
 
         def action(time_step: ts.TimeStep, policy_state: Any = ()) -> policy_step.PolicyStep:

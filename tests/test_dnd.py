@@ -695,3 +695,18 @@ def test_a_checkpoint_of_more_actions_is_refused(tmp_path):
     for _ in range(2):  # it stays refused
         with pytest.raises(ValueError, match="action 2, but the layer has num_actions=2"):
             smaller(np.zeros((1, 3)))
+
+
+@pytest.mark.parametrize("index", ["exact", "scann"])
+def test_candidates_asked_for_before_give_the_same_answer_and_gradients(index):
+    dnd = make_dnd(index=index, dtype="float32")
+    fill(dnd, 60)
+    queries = tf.constant(np.random.default_rng(1).normal(size=(4, dnd.key_size)), tf.float32)
+    near = dnd.candidates(queries)
+    assert near.shape[:2] == (4, dnd.num_actions)
+    whole = tf.function(lambda q: dnd.lookup(q, stamp=False))(queries)
+    parts = tf.function(lambda q, n: dnd.lookup(q, stamp=False, candidates=n))(queries, near)
+    np.testing.assert_array_equal(whole, parts)
+    before = int(dnd.tables.clock)
+    dnd.lookup(queries, candidates=tf.constant(near))
+    assert int(dnd.tables.clock) == before + 1

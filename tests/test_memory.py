@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from nec_tf.memory import ActionMemory
+from nec_tf.memory import ActionMemory, tell_indices
 from nec_tf.neighbours import ExactIndex
 from nec_tf.tables import Tables
 
@@ -100,6 +100,34 @@ def test_an_index_that_is_outgrown_is_rebuilt_from_all_keys_instead(memory, tabl
     memory.index.too_small = True
     memory.tell_index(np.array([5, 9]))
     assert memory.index.heard[1:] == [("rebuild", [2.0, 7.0, 9.0])]
+
+
+def test_an_index_that_may_not_be_rebuilt_is_told_of_the_changes(memory):
+    adopt(memory, [2, 5])
+    assert not memory.tell_index(np.array([2, 5]))
+    adopt(memory, [9])
+    memory.index.too_small = True
+    assert not memory.tell_index(np.array([5, 9]), may_rebuild=False)
+    assert memory.index.heard[1:] == [("move", [1], [5.0]), ("append", [9.0])]
+    adopt(memory, [10, 11, 12, 13])  # more than it knows
+    assert memory.tell_index(np.array([10, 11, 12, 13]), may_rebuild=False)
+    assert memory.index.heard[3:] == [("rebuild", [2.0, 5.0, 9.0, 10.0, 11.0, 12.0, 13.0])]
+
+
+def test_of_several_indices_one_at_a_time_is_rebuilt(tables):
+    memories = [ActionMemory(tables, RecordingIndex(1)) for _ in range(3)]
+    for memory, rows in zip(memories, ([1, 4, 7], [2, 5, 8], [3, 6, 9]), strict=True):
+        adopt(memory, rows)
+        memory.tell_index(np.array(rows))
+        memory.index.too_small = True
+    actions = np.array([0, 1, 2, 0])
+    tell_indices(memories, np.array([4, 5, 6, 1]), actions)
+    kinds = [[heard[0] for heard in memory.index.heard[1:]] for memory in memories]
+    assert kinds == [["rebuild"], ["move"], ["move"]]
+    memories[0].index.too_small = False
+    tell_indices(memories, np.array([4, 5, 6, 1]), actions)
+    assert memories[0].index.heard[-1] == ("move", [0, 1], [1.0, 4.0])
+    assert memories[1].index.heard[-1] == ("rebuild", [2.0, 5.0, 8.0])
 
 
 def test_a_state_is_forgotten_only_by_the_row_it_stands_in(memory):

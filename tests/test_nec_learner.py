@@ -92,3 +92,59 @@ def test_a_restored_learner_goes_on_from_exactly_what_was_saved(tmp_path):
         drive(learner, make_environment(), 60)
     assert first.metrics() == second.metrics()
     assert first.metrics() != restarted.metrics()
+
+
+def watch_updates(learner):
+    """Notes what happens to the network and the memory, in its order."""
+    happened = []
+
+    def note(name, function):
+        def noted(*arguments):
+            happened.append(name)
+            return function(*arguments)
+
+        return noted
+
+    learner._apply = note("apply", learner._apply)
+    learner._replay.sample = note("sample", learner._replay.sample)
+    learner.agent.write = note("write", learner.agent.write)
+    return happened
+
+
+@pytest.mark.parametrize(("count", "together"), [(1, 1), (8, 2)])
+def test_gradients_are_applied_before_the_next_are_begun_and_before_a_write(count, together):
+    environment = make_environment(count)
+    learner = make_learner(environment)
+    happened = watch_updates(learner)
+    drive(learner, environment, 120)
+    under_way = most = 0
+    for event in happened:
+        under_way += {"sample": 1, "apply": -1, "write": 0}[event]
+        most = max(most, under_way)
+        assert event != "write" or under_way == 0
+    assert most == together
+    assert happened.count("apply") > 15
+
+
+def test_the_network_stands_still_while_gradients_are_computed():
+    environment = make_environment()
+    learner = make_learner(environment)
+    drive(learner, environment, 100)
+    learner._finish_updates()
+    before = [weight.copy() for weight in learner.agent.embedding.get_weights()]
+    learner._begin_updates(1)
+    learner._pending[0].result()
+    for old, new in zip(before, learner.agent.embedding.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)
+    learner._finish_updates()
+    moved = learner.agent.embedding.get_weights()
+    assert any((old != new).any() for old, new in zip(before, moved, strict=True))
+
+
+def test_a_failure_in_the_other_thread_is_raised_in_this_one():
+    environment = make_environment()
+    learner = make_learner(environment)
+    drive(learner, environment, 100)
+    learner._gradients = lambda experience: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        drive(learner, environment, 20)

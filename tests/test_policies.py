@@ -10,14 +10,27 @@ TIME_STEP_SPEC = ts.time_step_spec(tf.TensorSpec([4], tf.float32))
 ACTION_SPEC = tensor_spec.BoundedTensorSpec([], tf.int64, 0, 3)
 
 
-def q_values(observation):
+class QFunction:
     """Q-values are the observation itself, keys twice that."""
-    return 2 * observation, observation
+
+    def __call__(self, observation):
+        return 2 * observation, observation
+
+    def keys(self, observation):
+        return 2 * observation
+
+    def candidates(self, keys):
+        return keys.numpy() / 4  # a half of the observation
+
+    def q_values(self, keys, candidates):
+        return keys - 2 * candidates
 
 
 def make_policy(epsilon, info_spec=(), seed=0):
     generator = tf.random.Generator.from_seed(seed)
-    return EpsilonGreedyPolicy(TIME_STEP_SPEC, ACTION_SPEC, q_values, epsilon, generator, info_spec)
+    return EpsilonGreedyPolicy(
+        TIME_STEP_SPEC, ACTION_SPEC, QFunction(), epsilon, generator, info_spec
+    )
 
 
 def act(policy, observations):
@@ -65,3 +78,17 @@ def test_distribution_gives_the_same_probabilities():
     step = ts.restart(tf.constant([[0.0, 3, 1, 2]]), 1)
     probs = make_policy(0.2).distribution(step).action.probs_parameter()
     np.testing.assert_allclose(probs, [[0.05, 0.85, 0.05, 0.05]], rtol=1e-6)
+
+
+def test_acting_in_parts_is_acting():
+    spec = NecInfo(tf.TensorSpec([4], tf.float32), tf.TensorSpec([], tf.float32))
+    whole, parts = make_policy(0.5, spec), make_policy(0.5, spec).numpy_action()
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        observations = rng.normal(size=(20, 4)).astype(np.float32)
+        expected = act(whole, observations)
+        step = parts(ts.restart(observations, 20))
+        assert isinstance(step.action, np.ndarray)
+        np.testing.assert_array_equal(step.action, expected.action)
+        np.testing.assert_array_equal(step.info.key, expected.info.key)
+        np.testing.assert_allclose(step.info.best_q, expected.info.best_q, rtol=1e-6)

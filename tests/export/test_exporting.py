@@ -23,6 +23,7 @@ from tf_agents.trajectories import time_step as ts
 from export import exporting, native
 from export.remote_policy import GrpcPolicy, RestPolicy, ServerError
 from nec_tf import memory_files
+from nec_tf.mfec_agent import MfecConfig
 from nec_tf.nec_config import NecConfig
 from trainers.errors import UserError
 from trainers.experiment import Experiment
@@ -51,10 +52,9 @@ def settings(**changes):
 CONFIG = NecConfig(capacity=5_000, learning_starts=200, epsilon_from=100, epsilon_until=400)
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def short_run(folder, config, **changes):
     """A short run of Pong, at its end."""
-    run = Run(tmp_path_factory.mktemp("run"), atari_task("pong"), settings(), CONFIG)
+    run = Run(folder, atari_task("pong"), settings(**changes), config)
     run.learner.begin_evaluation(1)
     experiment = Experiment(run)
     experiment._evaluate = lambda bar: {}  # a whole game of Pong takes long and shows nothing here
@@ -65,6 +65,11 @@ def run(tmp_path_factory):
     tables.put(tables.values, rows, np.random.default_rng(0).normal(size=len(rows)))
     run.save()
     return run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return short_run(tmp_path_factory.mktemp("run"), CONFIG)
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +85,11 @@ def states(run):
 
 @pytest.fixture(scope="module")
 def expected(run, states):
+    return answers(run.learner.agent, states)
+
+
+def answers(agent, states):
     """What the agent itself answers, 32 states at a time as it trains."""
-    agent = run.learner.agent
     q = np.concatenate(
         [agent.dnd(agent.embedding(batch), training=False).numpy() for batch in np.split(states, 8)]
     )
@@ -119,6 +127,25 @@ def test_a_c_program_decides_as_the_agent_does(exported, states, expected, tmp_p
     decisions = native.decide(native.build(tmp_path), exported, states, batch)
     assert len(decisions.milliseconds) == len(states) // batch
     assert_same_decisions(decisions.actions, decisions.q_values, expected)
+
+
+@pytest.mark.parametrize("batch", [1, 32])
+def test_the_same_c_program_decides_as_mfec_does(mfec, tmp_path, batch):
+    exported, states, expected = mfec
+    decisions = native.decide(native.build(tmp_path), exported, states, batch)
+    assert_same_decisions(decisions.actions, decisions.q_values, expected)
+
+
+@pytest.fixture(scope="module")
+def mfec(tmp_path_factory):
+    """An export of MFEC, states, and what the agent answers."""
+    # Long enough for a whole game, since MFEC writes at its end.
+    config = MfecConfig(capacity=5_000)
+    run = short_run(tmp_path_factory.mktemp("run"), config, agent="mfec", frames=2 * FRAMES)
+    states = exporting.visited_states(run)
+    output = tmp_path_factory.mktemp("exported") / "pong"
+    exported = exporting.export(run, output, "ivf", 0.99, None, say=lambda text: None)
+    return exported, states, answers(run.learner.agent, states)
 
 
 ONLY_TENSORFLOW = """

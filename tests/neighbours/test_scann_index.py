@@ -4,7 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from nec_tf.neighbours import ExactIndex, make_index
+from nec_tf.neighbours import ExactIndex, make_index, scann_index
 from nec_tf.neighbours.scann_index import ScannIndex
 
 KEY_SIZE = 8
@@ -341,6 +341,14 @@ def test_a_tree_is_outgrown_when_four_times_as_many_keys_moved_as_it_was_trained
     assert index.outgrown(0)
     index.rebuild(clustered(100))
     assert not index.outgrown(0)
+
+
+def test_a_tree_too_large_to_be_rebuilt_in_time_stays_as_it_is(monkeypatch):
+    monkeypatch.setattr(scann_index, "_LARGEST_RETRAINING", 150)
+    index = scann(clustered(100), tree_from=100)
+    assert index.outgrown(100)
+    index.append(clustered(51, seed=1))
+    assert not index.outgrown(100)
 
 
 def test_moves_alone_do_not_outgrow_brute_force():
