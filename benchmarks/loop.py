@@ -31,6 +31,7 @@ from typing import Any
 
 from absl import app, flags
 
+from benchmarks.report import table
 from trainers import program  # noqa: F401  TensorFlow then has as many threads as in a run
 
 _JSON = flags.DEFINE_bool("json", False, "Print only JSON to stdout.")
@@ -58,8 +59,10 @@ def main(argv: Sequence[str]) -> None:
                 rows.append(subject.measure(num_envs, _STEPS.value))
                 print(json.dumps(rows[-1]), file=sys.stderr)
             del subject
-    report = {"rows": rows, "bars": bars(rows), "cores": os.cpu_count()}
-    print(json.dumps(report, indent=1) if _JSON.value else _table(report))
+    report: dict[str, Any] = {"rows": rows, "bars": bars(rows), "cores": os.cpu_count()}
+    print(
+        json.dumps(report, indent=1) if _JSON.value else table(rows, _columns(rows), report["bars"])
+    )
 
 
 def bars(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -88,14 +91,8 @@ def bars(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"name": name, "value": value, bound: limit} for name, value, bound, limit in wanted]
 
 
-def _table(report: dict[str, Any]) -> str:
-    columns = list(report["rows"][0])
-    lines = ["  ".join(columns)]
-    for row in report["rows"]:
-        cells = [row[c] if isinstance(row[c], str) else f"{row[c]:,.3g}" for c in columns]
-        lines.append("  ".join(v.rjust(len(c)) for v, c in zip(cells, columns, strict=True)))
-    lines += [f"{bar['name']}: {bar['value']}" for bar in report["bars"]]
-    return "\n".join(lines)
+def _columns(rows: list[dict[str, Any]]) -> list[str]:
+    return [name for name in rows[0] if all(name in row for row in rows)]
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from absl import app, flags
 
 from benchmarks import real_keys, serving_models
 from benchmarks.lookup_measure import distinct
+from benchmarks.report import table
 from export import native
 
 _JSON = flags.DEFINE_bool("json", False, "Print only JSON to stdout.")
@@ -42,6 +43,8 @@ _STATES = flags.DEFINE_integer("states", 256, "States to decide on.", lower_boun
 _ROUNDS = flags.DEFINE_integer("rounds", 2, "Turns of either export.", lower_bound=1)
 
 LOOKUPS = ("exact", "ivf")
+_COLUMNS = ["lookup", "entries", "p50_ms", "p99_ms", "action_agreement"]
+_COLUMNS += ["batch1_states_per_s", "batch32_states_per_s"]
 
 
 def main(argv: Sequence[str]) -> None:
@@ -60,8 +63,8 @@ def main(argv: Sequence[str]) -> None:
                 arguments = Path(folder), _ACTIONS.value, _RECALL.value, _SMOOTH.value
                 measured = pool.submit(serving_models.export_both, *arguments).result()
             rows += _measure(Path(folder), entries, states, measured)
-    report = {"rows": rows, "bars": bars(rows), "cores": os.cpu_count()}
-    print(json.dumps(report, indent=1) if _JSON.value else _table(report))
+    report: dict[str, Any] = {"rows": rows, "bars": bars(rows), "cores": os.cpu_count()}
+    print(json.dumps(report, indent=1) if _JSON.value else table(rows, _COLUMNS, report["bars"]))
 
 
 def _measure(
@@ -112,17 +115,6 @@ def bars(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         {"name": "p50, 500,000 to 50,000", "value": growth, "at_most": 3},
         {"name": "p99 in ms at 500,000, a goal", "value": slowest, "at_most": 10},
     ]
-
-
-def _table(report: dict[str, Any]) -> str:
-    columns = ["lookup", "entries", "p50_ms", "p99_ms", "action_agreement"]
-    columns += ["batch1_states_per_s", "batch32_states_per_s"]
-    lines = ["  ".join(columns)]
-    for row in report["rows"]:
-        cells = [row[c] if isinstance(row[c], str) else f"{row[c]:,.4g}" for c in columns]
-        lines.append("  ".join(v.rjust(len(c)) for v, c in zip(cells, columns, strict=True)))
-    lines += [f"{bar['name']}: {bar['value']}" for bar in report["bars"]]
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.loop import bars
+from benchmarks.loop import _columns, bars
+from benchmarks.report import table
 
 ROOT = Path(__file__).parents[2]
 
@@ -67,3 +68,11 @@ def test_bars():
         "frames/s, MFEC to NEC, at 0": 4.0,
         "frames/s, 8 envs to 1, at 500,000": None,
     }
+
+
+def test_the_table_shows_what_all_rows_have(report):
+    rows = report["rows"]
+    shown = table(rows, _columns(rows), report["bars"]).splitlines()
+    assert len(shown) == 1 + len(rows) + len(report["bars"])
+    assert "frames_per_s" in shown[0]
+    assert "share_train" not in shown[0]  # MFEC does not train
