@@ -31,6 +31,7 @@ from typing import Any
 
 from absl import app, flags
 
+from benchmarks.loop_summary import MOST_FOR_MFEC, bars, columns
 from benchmarks.report import table
 from trainers import program  # noqa: F401  TensorFlow then has as many threads as in a run
 
@@ -39,8 +40,6 @@ _ENTRIES = flags.DEFINE_list("entries", ["0", "50000", "500000"], "Entries of ea
 _NUM_ENVS = flags.DEFINE_list("num_envs", ["1", "8"], "Environments side by side.")
 _AGENTS = flags.DEFINE_list("agents", ["nec", "mfec"], "Agents to measure.")
 _STEPS = flags.DEFINE_integer("steps", 2_000, "Agent steps of each row.", lower_bound=100)
-
-_MOST_FOR_MFEC = 50_000  # entries: its keys have to be made first
 
 
 def main(argv: Sequence[str]) -> None:
@@ -51,7 +50,7 @@ def main(argv: Sequence[str]) -> None:
     rows: list[dict[str, Any]] = []
     for agent in _AGENTS.value:
         for entries in map(int, _ENTRIES.value):
-            if agent == "mfec" and entries > _MOST_FOR_MFEC:
+            if agent == "mfec" and entries > MOST_FOR_MFEC:
                 continue
             subject = loop_measure.Subject(agent, entries)
             for num_envs in map(int, _NUM_ENVS.value):
@@ -61,38 +60,8 @@ def main(argv: Sequence[str]) -> None:
             del subject
     report: dict[str, Any] = {"rows": rows, "bars": bars(rows), "cores": os.cpu_count()}
     print(
-        json.dumps(report, indent=1) if _JSON.value else table(rows, _columns(rows), report["bars"])
+        json.dumps(report, indent=1) if _JSON.value else table(rows, columns(rows), report["bars"])
     )
-
-
-def bars(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns what the loop has to reach, and what it reached; None where it was not measured."""
-    by = {(row["agent"], row["num_envs"], row["entries"]): row for row in rows}
-    empty, full = by.get(("nec", 1, 0)), by.get(("nec", 1, 500_000))
-    worst = [row["worst_step_s"] for row in rows if row["entries"] == 500_000]
-    fps = {key: row["frames_per_s"] for key, row in by.items()}
-
-    def ratio(one: tuple[str, int, int], other: tuple[str, int, int]) -> float | None:
-        return fps[one] / fps[other] if one in fps and other in fps else None
-
-    wanted = [
-        ("efficiency at 500,000", full and full["efficiency"], "at_least", 0.7),
-        ("efficiency at 0", empty and empty["efficiency"], "at_least", 0.8),
-        ("frames/s, 500,000 to 0", ratio(("nec", 1, 500_000), ("nec", 1, 0)), "at_least", 0.75),
-        ("worst step in s at 500,000", max(worst, default=None), "at_most", 2),
-    ]
-    for entries in sorted({row["entries"] for row in rows}):
-        many, one, mfec = ("nec", 8, entries), ("nec", 1, entries), ("mfec", 1, entries)
-        wanted.append((f"frames/s, 8 envs to 1, at {entries:,}", ratio(many, one), "at_least", 1.3))
-        if entries <= _MOST_FOR_MFEC:
-            wanted.append(
-                (f"frames/s, MFEC to NEC, at {entries:,}", ratio(mfec, one), "at_least", 3)
-            )
-    return [{"name": name, "value": value, bound: limit} for name, value, bound, limit in wanted]
-
-
-def _columns(rows: list[dict[str, Any]]) -> list[str]:
-    return [name for name in rows[0] if all(name in row for row in rows)]
 
 
 if __name__ == "__main__":

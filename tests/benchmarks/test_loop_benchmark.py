@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.loop import _columns, bars
+from benchmarks.loop_summary import bars, columns
 from benchmarks.report import table
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ def test_irreducible_work_and_the_loop_are_of_the_same_steps(report):
         assert row["efficiency"] == pytest.approx(milliseconds * row["steps_per_s"] / 1e3)
         assert row["frames_per_s"] == pytest.approx(4 * row["steps_per_s"])
         assert row["worst_step_s"] > 1 / row["steps_per_s"]
-        assert (row["training_ms"] > 0) == (row["agent"] == "nec")
+        assert (row["training_ms"] > 0.1) == (row["agent"] == "nec")  # milliseconds
 
 
 def test_shares_add_up_to_the_whole(report):
@@ -72,7 +72,7 @@ def test_bars():
 
 def test_the_table_shows_what_all_rows_have(report):
     rows = report["rows"]
-    shown = table(rows, _columns(rows), report["bars"]).splitlines()
+    shown = table(rows, columns(rows), report["bars"]).splitlines()
     assert len(shown) == 1 + len(rows) + len(report["bars"])
     assert "frames_per_s" in shown[0]
     assert "share_train" not in shown[0]  # MFEC does not train

@@ -1,0 +1,36 @@
+"""What `benchmarks.loop` has to reach, from its rows."""
+
+from typing import Any
+
+MOST_FOR_MFEC = 50_000  # entries: its keys have to be made first
+
+
+def bars(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns what the loop has to reach, and what it reached; None where it was not measured."""
+    by = {(row["agent"], row["num_envs"], row["entries"]): row for row in rows}
+    empty, full = by.get(("nec", 1, 0)), by.get(("nec", 1, 500_000))
+    worst = [row["worst_step_s"] for row in rows if row["entries"] == 500_000]
+    fps = {key: row["frames_per_s"] for key, row in by.items()}
+
+    def ratio(one: tuple[str, int, int], other: tuple[str, int, int]) -> float | None:
+        return fps[one] / fps[other] if one in fps and other in fps else None
+
+    wanted = [
+        ("efficiency at 500,000", full and full["efficiency"], "at_least", 0.7),
+        ("efficiency at 0", empty and empty["efficiency"], "at_least", 0.8),
+        ("frames/s, 500,000 to 0", ratio(("nec", 1, 500_000), ("nec", 1, 0)), "at_least", 0.75),
+        ("worst step in s at 500,000", max(worst, default=None), "at_most", 2),
+    ]
+    for entries in sorted({row["entries"] for row in rows}):
+        many, one, mfec = ("nec", 8, entries), ("nec", 1, entries), ("mfec", 1, entries)
+        wanted.append((f"frames/s, 8 envs to 1, at {entries:,}", ratio(many, one), "at_least", 1.3))
+        if entries <= MOST_FOR_MFEC:
+            wanted.append(
+                (f"frames/s, MFEC to NEC, at {entries:,}", ratio(mfec, one), "at_least", 3)
+            )
+    return [{"name": name, "value": value, bound: limit} for name, value, bound, limit in wanted]
+
+
+def columns(rows: list[dict[str, Any]]) -> list[str]:
+    """Returns the names that all rows have."""
+    return [name for name in rows[0] if all(name in row for row in rows)]
