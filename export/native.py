@@ -1,6 +1,8 @@
 """Runs an export through TensorFlow's C library, without Python: see run_export.c."""
 
+import io
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,12 +19,12 @@ class Decisions(NamedTuple):
     Attributes:
         actions: int64 [n].
         q_values: float32 [n, A].
-        milliseconds: Of each call, float64 [calls].
+        milliseconds: Of each call, float64 [calls], by the size of the batches.
     """
 
     actions: np.ndarray
     q_values: np.ndarray
-    milliseconds: np.ndarray
+    milliseconds: dict[int, np.ndarray]
 
 
 def build(folder: Path) -> Path:
@@ -37,9 +39,17 @@ def build(folder: Path) -> Path:
 
 
 def decide(
-    program: Path, model: Path, states: np.ndarray, batch: int, rounds: int = 1
+    program: Path, model: Path, states: np.ndarray, batches: Sequence[int], rounds: int = 1
 ) -> Decisions:
-    """Decides on states [n, ...] with the SavedModel in a folder, in batches, `rounds` times."""
+    """Decides on states [n, ...] with the SavedModel in a folder.
+
+    Args:
+        program: See `build`.
+        model: The folder.
+        states: To decide on.
+        batches: Sizes of batches that take turns; the answers are those of the last.
+        rounds: How often all of them have their turn.
+    """
     signature = read_signature(model, "serving_default")
     given = signature.inputs["observation"]
     states = np.ascontiguousarray(states)
@@ -48,14 +58,16 @@ def decide(
     shape = ",".join(map(str, states.shape[1:]))
     command = [str(program), str(model), given.name]
     command += [signature.outputs[name].name for name in ("action", "q_values")]
-    command += [str(given.dtype), shape, str(files[0]), str(batch), str(rounds), str(files[1])]
+    command += [str(given.dtype), shape, str(files[0])]
+    command += [",".join(map(str, batches)), str(rounds), str(files[1])]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"run_export failed: {done.stderr.strip().splitlines()[-1]}")
     content = files[1].read_bytes()
     actions = np.frombuffer(content[: 8 * len(states)], np.int64)
     q_values = np.frombuffer(content[8 * len(states) :], np.float32).reshape(len(states), -1)
-    milliseconds = np.array([float(line) for line in done.stdout.split()])
+    calls = np.loadtxt(io.StringIO(done.stdout), ndmin=2)
+    milliseconds = {batch: calls[calls[:, 0] == batch, 1] for batch in batches}
     return Decisions(actions, q_values, milliseconds)
 
 

@@ -1,11 +1,11 @@
 /* Runs an exported policy without Python, as a serving process does.
 
-   run_export MODEL INPUT_OP ACTION_OP:n Q_OP:n TYPE SHAPE STATES BATCH ROUNDS OUTPUT
+   run_export MODEL INPUT_OP ACTION_OP:n Q_OP:n TYPE SHAPE STATES BATCHES ROUNDS OUTPUT
 
    TYPE is TensorFlow's number of the input's type, SHAPE that of one state (84,84,4), STATES a file
-   of them, raw. Decides on all of them in batches, ROUNDS times; writes to OUTPUT, raw, the actions
-   (int64 [n]) and Q-values (float [n, A]) of the last round, and prints the milliseconds of each
-   call, one in a line. */
+   of them, raw. Decides on all of them in batches of each size in BATCHES (1,32), in turns, ROUNDS
+   times; writes to OUTPUT, raw, the actions (int64 [n]) and Q-values (float [n, A]) of the last turn,
+   and prints for each call the size asked for and the milliseconds, one call in a line. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,12 +72,16 @@ int main(int argc, char **argv) {
     state_size *= dims[rank++] = atoll(dim);
   size_t size;
   char *states = read_all(argv[7], &size);
-  size_t count = size / state_size, batch = atoll(argv[8]);
+  size_t count = size / state_size, batches[8];
+  int sizes = 0;
+  for (char *batch = strtok(argv[8], ","); batch && sizes < 8; batch = strtok(NULL, ","))
+    batches[sizes++] = atoll(batch);
 
   int64_t *actions = malloc(count * sizeof *actions);
   float *q = NULL;
   size_t num_actions = 0;
-  for (int round = atoi(argv[9]); round > 0; --round) {
+  for (int turn = 0; turn < sizes * atoi(argv[9]); ++turn) {
+    size_t batch = batches[turn % sizes];
     for (size_t first = 0; first < count; first += batch) {
       size_t n = count - first < batch ? count - first : batch;
       double started = now_ms();
@@ -86,7 +90,7 @@ int main(int argc, char **argv) {
       memcpy(TF_TensorData(given), states + first * state_size, n * state_size);
       TF_Tensor *answers[2] = {NULL, NULL};
       TF_SessionRun(session, NULL, &input, &given, 1, outputs, answers, 2, NULL, 0, NULL, status);
-      printf("%.4f\n", now_ms() - started);
+      printf("%zu %.4f\n", batch, now_ms() - started);
       check(status, "deciding");
       num_actions = TF_Dim(answers[1], 1);
       if (!q) q = malloc(count * num_actions * sizeof *q);

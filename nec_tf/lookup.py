@@ -15,7 +15,7 @@ def squared_distances(queries: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
     Returns:
         [B, A, p].
     """
-    return tf.reduce_sum(tf.square(queries[:, None, None, :] - keys), axis=-1)
+    return tf.reduce_sum(tf.math.squared_difference(queries[:, None, None, :], keys), axis=-1)
 
 
 def nearest(

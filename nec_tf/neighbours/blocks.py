@@ -7,6 +7,8 @@ with no k-means before, needs three times as many keys to be searched for the sa
 see docs/algorithm.md).
 """
 
+import itertools
+
 import numpy as np
 
 _DIRECTION_SAMPLE = 2_000  # keys that tell the direction of a cut
@@ -35,12 +37,7 @@ def lists_of_blocks(keys: np.ndarray, size: int) -> list[list[np.ndarray]]:
     order = np.argsort(nearest, kind="stable")
     lists = np.split(order, np.flatnonzero(np.diff(nearest[order])) + 1)
     cuts = (cut(keys, own, size) for own in lists)
-    # Blocks that follow each other in a cut are near each other, so that a long list can be parted.
-    return [
-        blocks[first : first + LONGEST]
-        for blocks in cuts
-        for first in range(0, len(blocks), LONGEST)
-    ]
+    return [part for blocks in cuts for part in _parts(blocks)]
 
 
 def cut(keys: np.ndarray, own: np.ndarray, size: int) -> list[np.ndarray]:
@@ -57,6 +54,13 @@ def cut(keys: np.ndarray, own: np.ndarray, size: int) -> list[np.ndarray]:
         order = np.argpartition(along, half)
         parts += [part[order[:half]], part[order[half:]]]
     return blocks
+
+
+def _parts(blocks: list[np.ndarray]) -> list[list[np.ndarray]]:
+    """Parts a long list: blocks that follow each other in a cut are near each other."""
+    count = -(-len(blocks) // LONGEST)
+    ends = [len(blocks) * part // count for part in range(count + 1)]
+    return [blocks[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def _k_means(keys: np.ndarray, count: int) -> np.ndarray:

@@ -19,8 +19,6 @@ from nec_tf.neighbours import blocks
 SPARE = 14  # candidates beyond p: rough distances may swap neighbours that are nearly as far
 BLOCK = 32  # keys; measured, see docs/algorithm.md
 _LISTS = 0.4  # of the probes: the lists that blocks are chosen from; more find nothing more
-_ACTIONS = 6  # whose blocks are gathered and compared together: they stay in a core's cache
-_PARALLEL = 2  # states whose blocks are compared at the same time
 
 
 class Search(Protocol):
@@ -111,16 +109,12 @@ class InvertedFile(tf.Module):
         list_means = np.array([_mean(keys, np.concatenate(own)) for own in lists])
         block_means = np.array([_mean(keys, block) for block in all_blocks])
         width = keys.shape[1]
-        self._list_means = _constant(list_means.reshape(-1, width).astype(keys.dtype))
-        self._list_squares = _constant(np.square(self._list_means.numpy()).sum(axis=1))
-        none = np.zeros((1, width), keys.dtype)
-        means = np.concatenate([none, block_means.reshape(-1, width).astype(keys.dtype)])
-        squares = np.square(means).sum(axis=1)
-        squares[0] = np.inf
-        # Means and squares of the blocks of a list side by side: one gather brings them all.
+        self._list_means = _constant(_with_squares(list_means.reshape(-1, width), keys.dtype))
+        none = np.append(np.zeros(width, keys.dtype), np.inf).astype(keys.dtype)
+        means = _with_squares(block_means.reshape(-1, width), keys.dtype)
+        # Means of the blocks of a list side by side: one gather brings them all.
         table = self._blocks.numpy()
-        self._block_means = _constant(means[table].reshape(len(table), -1))
-        self._block_squares = _constant(squares[table])
+        self._block_means = _constant(np.vstack([none, means])[table].reshape(len(table), -1))
 
     def __call__(
         self, keys: tf.Tensor, squares: tf.Tensor, queries: tf.Tensor, p: int
@@ -131,27 +125,29 @@ class InvertedFile(tf.Module):
 
         def search_one(given: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
             query, lists = given
-            found = []
-            for first in range(0, lists.shape[0], _ACTIONS):
-                chosen = self._choose_blocks(query, lists[first : first + _ACTIONS])
-                found.append(self._search_blocks(in_blocks, squares, query, chosen, p))
-            places, d2 = lookup.nearest(keys, query[None], tf.concat(found, axis=0)[None], p)
-            return places[0], d2[0]
+            return _search_blocks(in_blocks, squares, query, self._choose_blocks(query, lists), p)
+
+        def search_some(queries: tf.Tensor, lists: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            spec = tf.TensorSpec([lists.shape[1], p], tf.int32)
+            return tf.map_fn(
+                search_one,
+                (queries, lists),
+                fn_output_signature=(spec, tf.TensorSpec(spec.shape, keys.dtype)),
+                parallel_iterations=1,
+            )
 
         # State by state: what is gathered for one stays in the cache until it has been compared.
-        shape = [len(self._first) - 1, p]
-        return tf.map_fn(
-            search_one,
-            (queries, self._choose_lists(queries)),
-            fn_output_signature=(tf.TensorSpec(shape, tf.int32), tf.TensorSpec(shape, keys.dtype)),
-            parallel_iterations=_PARALLEL,
-        )
+        # Half of the states in a loop of its own: each of two threads stays with what it gathered.
+        lists = self._choose_lists(queries)
+        half = tf.shape(queries)[0] // 2
+        loops = search_some(queries[:half], lists[:half]), search_some(queries[half:], lists[half:])
+        places, d2 = (tf.concat(parts, axis=0) for parts in zip(*loops, strict=True))
+        return places, d2
 
     def _choose_lists(self, queries: tf.Tensor) -> tf.Tensor:
         """Returns the lists whose means are nearest, int32 [B, A, lists]; 0 for none."""
         wanted = math.ceil(_LISTS * self.probes)
-        products = tf.matmul(queries, self._list_means, transpose_b=True)
-        scores = 2.0 * products - self._list_squares
+        scores = tf.matmul(_asked(queries), self._list_means, transpose_b=True)
         chosen = []
         for first, end in itertools.pairwise(self._first):
             count = min(wanted, end - first)
@@ -164,28 +160,60 @@ class InvertedFile(tf.Module):
 
         In their order, since `tf.math.top_k` is faster where the largest come first; 0 for none.
         """
-        actions, places = lists.shape[0], lists.shape[1] * self._most
-        means = tf.reshape(tf.gather(self._block_means, lists), [-1, query.shape[-1]])
-        products = tf.reshape(tf.linalg.matvec(means, query), [actions, places])
-        squares = tf.reshape(tf.gather(self._block_squares, lists), [actions, places])
-        numbers = tf.reshape(tf.gather(self._blocks, lists), [actions, places])
-        top = tf.math.top_k(2.0 * products - squares, min(self.probes, places))
+        shape = [lists.shape[0], lists.shape[1] * self._most]
+        asked = _asked(query)[:, None]
+        means = tf.reshape(tf.gather(self._block_means, lists), [-1, asked.shape[0]])
+        scores = tf.reshape(tf.matmul(means, asked), shape)
+        numbers = tf.reshape(tf.gather(self._blocks, lists), shape)
+        top = tf.math.top_k(scores, min(self.probes, shape[1]))
         return tf.gather(numbers, top.indices, batch_dims=1)
 
-    def _search_blocks(
-        self, keys: tf.Tensor, squares: tf.Tensor, query: tf.Tensor, chosen: tf.Tensor, p: int
-    ) -> tf.Tensor:
-        """Returns the places of the nearest keys in blocks [A, n], int32 [A, p + SPARE]."""
-        actions = chosen.shape[0]
-        near = tf.reshape(tf.gather(keys, chosen), [-1, query.shape[-1]])
-        products = tf.reshape(tf.linalg.matvec(near, query), [actions, -1])
-        lengths = tf.reshape(tf.gather(squares, chosen), [actions, -1])
-        count = min(p + SPARE, chosen.shape[1] * BLOCK)
-        top = tf.math.top_k(2.0 * products - lengths, count, sorted=False)
-        block = tf.gather(chosen, top.indices // BLOCK, batch_dims=1)
-        place = block * BLOCK + top.indices % BLOCK
-        place = tf.where(top.values > top.values.dtype.min, place, 0)
-        return tf.pad(place, [[0, 0], [0, p + SPARE - count]])
+
+def _search_blocks(
+    keys: tf.Tensor, squares: tf.Tensor, query: tf.Tensor, chosen: tf.Tensor, p: int
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the nearest keys in some blocks, nearest first.
+
+    Args:
+        keys: Of each block, [blocks, BLOCK * key_size].
+        squares: Their squared lengths, [blocks, BLOCK].
+        query: [key_size].
+        chosen: The blocks, int32 [A, n].
+        p: See `Search`.
+
+    Returns:
+        Places and squared distances, [A, p]; 0 and the largest number for none.
+    """
+    actions, width = chosen.shape[0], chosen.shape[1] * BLOCK
+    near = tf.reshape(tf.gather(keys, chosen), [-1, query.shape[0]])
+    products = tf.reshape(tf.matmul(near, 2.0 * query[:, None]), [actions, width])
+    lengths = tf.reshape(tf.gather(squares, chosen), [actions, width])
+    rough = tf.math.top_k(products - lengths, min(p + SPARE, width), sorted=False)
+    # Measured again in what was gathered: the table of all keys is far away from the cache.
+    rows = rough.indices + width * np.arange(actions, dtype=np.int32)[:, None]
+    difference = tf.nn.bias_add(tf.gather(near, tf.reshape(rows, [-1])), -query)
+    d2 = tf.reshape(tf.matmul(tf.square(difference), tf.ones_like(query)[:, None]), rows.shape)
+    d2 = tf.where(rough.values > rough.values.dtype.min, d2, d2.dtype.max)
+    top = tf.math.top_k(-d2, min(p, width))
+    nearest = tf.gather(rough.indices, top.indices, batch_dims=1)
+    block = tf.gather(chosen, nearest // BLOCK, batch_dims=1)
+    there = -top.values < d2.dtype.max
+    places = tf.where(there, block * BLOCK + nearest % BLOCK, 0)
+    missing = [[0, 0], [0, p - places.shape[1]]]
+    return tf.pad(places, missing), tf.pad(-top.values, missing, constant_values=d2.dtype.max)
+
+
+def _with_squares(means: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Returns means [n, key_size] with their squared lengths behind, [n, key_size + 1].
+
+    Their product with `_asked` of a query is greater the nearer they are.
+    """
+    return np.column_stack([means, np.square(means).sum(axis=1)]).astype(dtype)
+
+
+def _asked(queries: tf.Tensor) -> tf.Tensor:
+    """Returns what `_with_squares` is multiplied with: [..., key_size + 1] of [..., key_size]."""
+    return tf.concat([2.0 * queries, -tf.ones_like(queries[..., :1])], axis=-1)
 
 
 def _padded(rows: Sequence[Sequence[int] | np.ndarray], width: int, nobody: int) -> np.ndarray:

@@ -124,15 +124,15 @@ def test_the_graph_holds_only_stock_operations(exported):
 
 @pytest.mark.parametrize("batch", [1, 32])
 def test_a_c_program_decides_as_the_agent_does(exported, states, expected, tmp_path, batch):
-    decisions = native.decide(native.build(tmp_path), exported, states, batch)
-    assert len(decisions.milliseconds) == len(states) // batch
+    decisions = native.decide(native.build(tmp_path), exported, states, [batch])
+    assert len(decisions.milliseconds[batch]) == len(states) // batch
     assert_same_decisions(decisions.actions, decisions.q_values, expected)
 
 
 @pytest.mark.parametrize("batch", [1, 32])
 def test_the_same_c_program_decides_as_mfec_does(mfec, tmp_path, batch):
     exported, states, expected = mfec
-    decisions = native.decide(native.build(tmp_path), exported, states, batch)
+    decisions = native.decide(native.build(tmp_path), exported, states, [batch])
     assert_same_decisions(decisions.actions, decisions.q_values, expected)
 
 
