@@ -1,9 +1,10 @@
 r"""How near the training loop comes to the speed of the parts that it cannot do without.
 
 `python -m benchmarks.loop [--json] [--entries=0,50000,500000] [--num_envs=1,8]` plays Frostbite
-with 18 actions whose memories hold so many keys of a real encoder, and measures in turns, in one
-process: the whole loop (act, step, write, one update of 32 in 4 steps), and its irreducible work
-for as many steps. 500,000 entries take about 10 GB. A row has:
+with 18 actions whose memories hold so many keys of a real encoder, and measures in one process: the
+whole loop (act, step, write, one update of 32 in 4 steps), and its irreducible work for as many
+steps. Everything at one number of entries takes turns, so that a machine that is slow for a minute
+is slow for all. 500,000 entries take about 10 GB. A row has:
 
   agent, num_envs, entries   What was measured; entries of each action.
   efficiency                 Irreducible time / loop time; irreducible are:
@@ -48,16 +49,20 @@ def main(argv: Sequence[str]) -> None:
     from benchmarks import loop_measure  # imports TensorFlow, which reads what `program` set
 
     rows: list[dict[str, Any]] = []
-    for agent in _AGENTS.value:
-        for entries in map(int, _ENTRIES.value):
-            if agent == "mfec" and entries > MOST_FOR_MFEC:
-                continue
-            subject = loop_measure.Subject(agent, entries)
-            for num_envs in map(int, _NUM_ENVS.value):
-                print(f"{agent}, {entries:,} entries, {num_envs} envs", file=sys.stderr)
-                rows.append(subject.measure(num_envs, _STEPS.value))
-                print(json.dumps(rows[-1]), file=sys.stderr)
-            del subject
+    for entries in map(int, _ENTRIES.value):
+        agents = [name for name in _AGENTS.value if name != "mfec" or entries <= MOST_FOR_MFEC]
+        print(f"{entries:,} entries: {', '.join(agents)}", file=sys.stderr)
+        measured = [
+            loop_measure.Row(subject, num_envs)
+            for subject in [loop_measure.Subject(name, entries) for name in agents]
+            for num_envs in map(int, _NUM_ENVS.value)
+        ]
+        for _ in range(loop_measure.TURNS):
+            for row in measured:
+                row.turn(_STEPS.value // loop_measure.TURNS)
+        rows += [row.result() for row in measured]
+        del measured
+    rows.sort(key=lambda row: _AGENTS.value.index(row["agent"]))
     report: dict[str, Any] = {"rows": rows, "bars": bars(rows), "cores": os.cpu_count()}
     print(
         json.dumps(report, indent=1) if _JSON.value else table(rows, columns(rows), report["bars"])

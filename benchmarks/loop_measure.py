@@ -16,7 +16,7 @@ from tf_agents.utils import common
 
 from benchmarks import real_keys
 from benchmarks.lookup_measure import distinct
-from nec_tf.n_step_driver import NStepDriver
+from nec_tf.n_step_driver import NStepDriver, NStepObserver
 from trainers.registry import find_agent, make_learner
 from trainers.tasks import atari_task
 
@@ -24,7 +24,7 @@ GAME = "frostbite"  # all 18 actions do something in it
 NUM_ACTIONS = 18
 _SPARE_KEYS = 1.6  # states to encode for each key that is wanted: some come again
 _REPLAY = 10_000  # states before the first update, so that samples come from all over memory
-_TURNS = 5
+TURNS = 5
 _WARM_UP = 250  # calls: graphs are traced, and the first writes come after N steps
 _STALL_STEPS = 600  # agent steps, in which every action's memory is written
 
@@ -41,75 +41,100 @@ class Subject:
         """
         tf.keras.utils.set_random_seed(0)
         tf.config.experimental.enable_op_determinism()  # as in every run
-        self._name = name
-        self._entries = entries
-        self._task = atari_task(GAME)
-        self._trains = name == "nec"
+        self.name = name
+        self.entries = entries
+        self.task = atari_task(GAME)
+        self.trains = name == "nec"
         kind = find_agent(name)
-        config = kind.config(**({"learning_starts": 1} if self._trains else {}))
-        self._learner: Any = make_learner(
-            kind, self._task, self._task.environment(1, seed=0), config, seed=0
+        config = kind.config(**({"learning_starts": 1} if self.trains else {}))
+        self.learner: Any = make_learner(
+            kind, self.task, self.task.environment(1, seed=0), config, seed=0
         )
-        self._agent = self._learner.agent
-        self._agent.end_exploration()
+        agent = self.learner.agent
+        agent.end_exploration()
         if entries:
-            _fill_memory(self._agent, name, entries)
-        if self._trains:
-            _fill_replay(self._learner._replay)
+            _fill_memory(agent, name, entries)
+        if self.trains:
+            _fill_replay(self.learner._replay)
 
-    def measure(self, num_envs: int, steps: int) -> dict[str, Any]:
-        """Returns a row of the benchmark, over so many agent steps."""
-        environment = self._task.environment(num_envs, seed=1)
-        driver = NStepDriver(environment, self._agent.collect_policy, [self._learner.observe])
-        loop = _Loop(driver)
-        bare = _Bare(self._agent.embedding, self._task.environment(num_envs, seed=2))
-        updates = num_envs / self._agent.config.update_period if self._trains else 0.0
-        calls = steps // _TURNS // num_envs
-        parts = _Parts()
-        with parts.timed(self._what_is_timed(driver, environment)):
-            loop.run(_WARM_UP)
-            bare.run(8, updates)
-            parts.seconds.clear()
-            bare.seconds.clear()
-            seconds = []
-            for _ in range(_TURNS):
-                seconds += loop.run(calls)
-                bare.run(calls, updates)
-        total, taken = sum(seconds), len(seconds) * num_envs
-        shares = {f"share_{part}": spent / total for part, spent in parts.seconds.items()}
+
+class Row:
+    """A number of environments side by side, measured in turns with others."""
+
+    def __init__(self, subject: Subject, num_envs: int) -> None:
+        """Makes the environments and takes the first steps, in which graphs are traced."""
+        self._subject = subject
+        self._num_envs = num_envs
+        self._learner, self._agent = subject.learner, subject.learner.agent
+        config = self._agent.config
+        self._observer = NStepObserver(config.horizon, config.discount, self._learner._remember)
+        self._environment = subject.task.environment(num_envs, seed=1)
+        self._driver = NStepDriver(
+            self._environment, self._agent.collect_policy, [self._learner.observe]
+        )
+        self._loop = _Loop(self._driver)
+        self._bare = _Bare(self._agent.embedding, subject.task.environment(num_envs, seed=2))
+        self._updates = num_envs / config.update_period if subject.trains else 0.0
+        self._parts = _Parts()
+        self._seconds: list[float] = []
+        self._calls = 0
+        self.turn(_WARM_UP * num_envs)
+        self._parts.seconds.clear()
+        self._bare.seconds.clear()
+        self._seconds, self._calls = [], 0
+
+    def turn(self, steps: int) -> None:
+        """Takes so many agent steps with the loop, then does the irreducible work of as many."""
+        calls = steps // self._num_envs
+        self._learner._observer = self._observer  # other rows have windows of their own
+        with self._parts.timed(self._what_is_timed()):
+            self._seconds += self._loop.run(calls)
+            if self._subject.trains:
+                started = time.perf_counter()
+                self._learner._finish_updates()
+                self._seconds.append(time.perf_counter() - started)
+        self._bare.run(calls, self._updates)
+        self._calls += calls
+
+    def result(self) -> dict[str, Any]:
+        """Returns what was measured."""
+        total, taken = sum(self._seconds), self._calls * self._num_envs
+        shares = {f"share_{part}": spent / total for part, spent in self._parts.seconds.items()}
+        bare = self._bare.seconds
         return {
-            "agent": self._name,
-            "num_envs": num_envs,
-            "entries": self._entries,
-            "efficiency": sum(bare.seconds.values()) / total,
+            "agent": self._subject.name,
+            "num_envs": self._num_envs,
+            "entries": self._subject.entries,
+            "efficiency": sum(bare.values()) / total,
             "steps_per_s": taken / total,
-            "frames_per_s": self._task.frames_per_step * taken / total,
-            "worst_step_s": max(*seconds, self._worst_stall(loop, num_envs)),
+            "frames_per_s": self._subject.task.frames_per_step * taken / total,
+            "worst_step_s": max(*self._seconds, self._worst_stall()),
             "rss_gb": psutil.Process().memory_info().rss / 1e9,
-            **{f"{part}_ms": 1e3 * spent / taken for part, spent in bare.seconds.items()},
+            **{f"{part}_ms": 1e3 * spent / taken for part, spent in bare.items()},
             **shares,
             "share_python": 1.0 - sum(shares.values()),
         }
 
-    def _worst_stall(self, loop: "_Loop", num_envs: int) -> float:
+    def _worst_stall(self) -> float:
         """Returns the longest call while every action's index comes due to be built again."""
+        self._learner._observer = self._observer
         for memory in self._agent.dnd._store._memories:
             if memory.index._trained_on:
                 memory.index._moved = 1 << 40
-        return max(loop.run(-(-_STALL_STEPS // num_envs)))
+        return max(self._loop.run(-(-_STALL_STEPS // self._num_envs)))
 
-    def _what_is_timed(self, driver: NStepDriver, environment: Any) -> list[tuple[Any, str, str]]:
+    def _what_is_timed(self) -> list[tuple[Any, str, str]]:
         """Returns methods to time, by object and name, each with the part it belongs to."""
         store = self._agent.dnd._store
         timed = [
-            (environment, "step", "emulator"),
-            (driver, "_act", "act"),
+            (self._environment, "step", "emulator"),
+            (self._driver, "_act", "act"),
             (store, "neighbours", "search"),
             (store, "settle", "index"),
             (self._agent, "write", "write"),
         ]
         timed += [(memory, "tell_index", "index") for memory in store._memories]
-        if self._trains:
+        if self._subject.trains:
             timed += [
                 (self._learner, "_begin_updates", "train"),
                 (self._learner, "_finish_updates", "train"),

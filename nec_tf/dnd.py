@@ -136,8 +136,7 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
             queries: `h`, [B, key_size].
 
         Returns:
-            What `lookup` of the same queries, in a graph, takes instead of asking on its own, which
-            takes a call of Python out of TensorFlow: int64 [B, A, c].
+            What `answers` to the same queries takes, in a graph without Python: int64 [B, A, c].
         """
         return self._find_on_host(tf.convert_to_tensor(queries))
 
@@ -146,7 +145,6 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         queries: tf.Tensor,
         actions: tf.Tensor | None = None,
         stamp: bool = True,
-        candidates: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Equation 1: the weighted sum of the values of the p nearest neighbours.
 
@@ -154,13 +152,12 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
             queries: `h`, [B, key_size].
             actions: In whose memory to look, integers [B]; in every one where None.
             stamp: Whether it counts as a use of the neighbours, which keeps them from eviction.
-            candidates: What `candidates(queries)` returned; asked for where None.
 
         Returns:
             [B, A] for every action, [B] for given ones.
         """
         queries = self._floats(queries)
-        rows = self._find(queries, actions, stamp, candidates)
+        rows = self._find(queries, actions, stamp)
         output = lookup.weighted_sum(
             self.kernel,
             queries,
@@ -169,6 +166,23 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
             rows > 0,
         )
         return output if actions is None else output[:, 0]
+
+    def answers(self, queries: tf.Tensor, candidates: tf.Tensor, stamp: bool = True) -> tf.Tensor:
+        """Returns `lookup` of every action without gradients: each key is measured only once.
+
+        Args:
+            queries: `h`, [B, key_size].
+            candidates: What `candidates(queries)` returned.
+            stamp: As in `lookup`.
+
+        Returns:
+            [B, A].
+        """
+        rows, d2 = lookup.nearest(self.tables.keys, queries, candidates, self.num_neighbours)
+        if stamp:
+            self.tables.stamp(rows)
+        weights = kernels.normalised_weights(self.kernel, d2, rows > 0)
+        return tf.reduce_sum(weights * tf.gather(self.tables.values, rows), axis=-1)
 
     def neighbours(self, queries: tf.Tensor, actions: tf.Tensor | None = None) -> Neighbours:
         """Returns the neighbours behind `lookup(queries, actions)`; leaves no trace in the memory.
@@ -294,22 +308,14 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         dtype = self.tables.keys.dtype
         return tf.cast(tf.convert_to_tensor(given, dtype_hint=dtype), dtype)
 
-    def _find(
-        self,
-        queries: tf.Tensor,
-        actions: tf.Tensor | None,
-        stamp: bool,
-        candidates: tf.Tensor | None = None,
-    ) -> tf.Tensor:
+    def _find(self, queries: tf.Tensor, actions: tf.Tensor | None, stamp: bool) -> tf.Tensor:
         """Returns the rows of the neighbours, int64 [B, A, p]."""
         known = queries.shape if queries.shape.rank is not None else tf.TensorShape([None, None])
         require_shape("queries", known, [None, self.key_size])
         inputs = [queries] if actions is None else [queries, _integers("actions", actions)]
         width = self.num_actions if actions is None else 1
         shape = [known[0], width, self._store.candidates(self.num_neighbours)]
-        rows = candidates
-        if rows is None:
-            rows = self._on_host(self._find_on_host, inputs, tf.int64, shape)
+        rows = self._on_host(self._find_on_host, inputs, tf.int64, shape)
         if shape[-1] > self.num_neighbours:
             rows, _ = lookup.nearest(self.tables.keys, queries, rows, self.num_neighbours)
         if stamp:

@@ -273,4 +273,4 @@ class _QFunction:
         return self._dnd.candidates(keys)
 
     def q_values(self, keys: tf.Tensor, candidates: tf.Tensor) -> tf.Tensor:
-        return self._dnd.lookup(keys, stamp=self._training, candidates=candidates)
+        return self._dnd.answers(keys, candidates, stamp=self._training)

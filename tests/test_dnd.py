@@ -698,15 +698,15 @@ def test_a_checkpoint_of_more_actions_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("index", ["exact", "scann"])
-def test_candidates_asked_for_before_give_the_same_answer_and_gradients(index):
+def test_answers_to_candidates_asked_for_before_are_those_of_a_lookup(index):
     dnd = make_dnd(index=index, dtype="float32")
     fill(dnd, 60)
     queries = tf.constant(np.random.default_rng(1).normal(size=(4, dnd.key_size)), tf.float32)
     near = dnd.candidates(queries)
     assert near.shape[:2] == (4, dnd.num_actions)
     whole = tf.function(lambda q: dnd.lookup(q, stamp=False))(queries)
-    parts = tf.function(lambda q, n: dnd.lookup(q, stamp=False, candidates=n))(queries, near)
+    parts = tf.function(lambda q, n: dnd.answers(q, n, stamp=False))(queries, near)
     np.testing.assert_array_equal(whole, parts)
     before = int(dnd.tables.clock)
-    dnd.lookup(queries, candidates=tf.constant(near))
+    dnd.answers(queries, tf.constant(near))
     assert int(dnd.tables.clock) == before + 1
