@@ -6,6 +6,7 @@ from typing import Any
 
 from absl import flags
 
+from trainers import origin
 from trainers.experiment import Experiment
 from trainers.registry import AGENTS, find_agent
 from trainers.run import Run, Settings, default_run_dir
@@ -106,6 +107,7 @@ def train(task: Task, **defaults: Any) -> None:
     config = agent_config_from_flags(**defaults)
     run_dir = FLAGS.run_dir or default_run_dir(FLAGS.agent, task, FLAGS.seed)
     run = Run(run_dir, task, settings_from_flags(), config)
+    origin.note(run.folder.path)
     if run.progress.frames:
         print(f"Going on with {run_dir} at {run.progress.frames:,} frames.")
     finished = Experiment(run).run()

@@ -18,8 +18,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # two cores, see docs/results.md).
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(max(1, len(os.sched_getaffinity(0)) // 2)))
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "2")
-# Seconds. While an update searches neighbours, a step of the emulator gives Python's lock away a dozen
-# times and would wait 0.005 for it each time. 0.00002 instead of 0.0002 makes a step a tenth faster.
+# Seconds. While an update searches neighbours, a step of the emulator gives Python's lock away a
+# dozen times and would wait 0.005 for it each time; see docs/results.md.
 sys.setswitchinterval(0.00002)
 os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # pygame renders without a sound card
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # ... and without a screen

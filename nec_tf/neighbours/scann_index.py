@@ -30,7 +30,7 @@ from nec_tf.neighbours.base import NeighbourIndex
 TREE_FROM = 4_000  # keys; below, comparing all is as fast. Doubled six times it is 256,000
 _LEAVES_PER_ROOT = 2.0  # leaves = 2 sqrt(keys)
 _LEAVES_TO_SEARCH = 12  # at least: the neighbours of a key spread over as many
-_KEYS_TO_SEARCH = 2_000  # at least: small leaves cost little, and recall is lost at their borders
+_KEYS_TO_SEARCH = 40  # at least, for each neighbour: recall is lost at the borders of small leaves
 _TRAINING_SAMPLE = 10_000  # keys that the tree's k-means sees
 _TRAINING_ITERATIONS = 6
 _MIN_LEAF = 5  # keys; ScaNN's default of 50 costs recall where leaves are small
@@ -112,7 +112,7 @@ class ScannIndex(NeighbourIndex):
         self._centre = keys.mean(axis=0) if len(keys) else np.zeros(keys.shape[1], keys.dtype)
         keys = self._centred(keys)
         builder = scann_ops_pybind.builder(keys, self._p, "squared_l2").score_brute_force()
-        settings = tree_settings(len(keys), self._tree_from)
+        settings = tree_settings(len(keys), self._p, self._tree_from)
         if settings:
             builder = builder.tree(**settings)
         self._searcher = builder.build().searcher
@@ -145,12 +145,12 @@ class ScannIndex(NeighbourIndex):
         return np.ascontiguousarray(keys - self._centre, np.float32)
 
 
-def tree_settings(count: int, tree_from: int = TREE_FROM) -> dict[str, Any]:
-    """Returns the settings of the tree for so many keys; none where all are compared."""
+def tree_settings(count: int, p: int, tree_from: int = TREE_FROM) -> dict[str, Any]:
+    """Returns the tree's settings for so many keys and neighbours; none where all are compared."""
     if count < tree_from:
         return {}
     leaves = min(count, int(_LEAVES_PER_ROOT * np.sqrt(count)))
-    enough = -(-_KEYS_TO_SEARCH * leaves // count)
+    enough = -(-_KEYS_TO_SEARCH * p * leaves // count)
     return {
         "num_leaves": leaves,
         "num_leaves_to_search": min(leaves, max(_LEAVES_TO_SEARCH, enough)),

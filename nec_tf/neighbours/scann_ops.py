@@ -15,6 +15,8 @@ from nec_tf import lookup
 from nec_tf.neighbours.in_graph import SPARE
 from nec_tf.neighbours.scann_index import tree_settings
 
+_USUAL_P = 50  # neighbours that a searcher is built for; a search says how many it wants
+
 
 class ScannOpsSearch(tf.Module):
     """A ScaNN searcher for each action, as a `Search` of `nec_tf.neighbours.in_graph`."""
@@ -60,8 +62,8 @@ def _build(keys: np.ndarray) -> scann_ops.ScannState | None:
     """Returns a searcher of keys as variables that a SavedModel holds; None for no keys."""
     if len(keys) == 0:
         return None
-    builder = scann_ops.builder(keys, 50, "squared_l2").score_brute_force()
-    settings = tree_settings(len(keys))
+    builder = scann_ops.builder(keys, _USUAL_P, "squared_l2").score_brute_force()
+    settings = tree_settings(len(keys), _USUAL_P)
     if settings:
         builder = builder.tree(**settings)
     return builder.build().serialize_to_module()

@@ -66,6 +66,11 @@ def test_frostbite_trains_evaluates_and_leaves_its_files(tmp_path):
     assert (folder / "videos" / "best.mp4").stat().st_size > 1000
     assert list((folder / "events").glob("*"))
     assert list((folder / "checkpoints").glob("frames-*"))
+    done = run("record_result.py", "--run_dir=runs/nec-frostbite-1", cwd=tmp_path)
+    assert done.stdout.strip() == "results/nec/frostbite/1.csv"
+    kept = (tmp_path / "results" / "nec" / "frostbite" / "1.csv").read_text()
+    assert ": python trainers/train_atari.py --game=Frostbite --frames=1200" in kept
+    assert kept.splitlines()[-1].startswith(f"{last['frames']},")
 
 
 def test_same_seed_same_metrics_to_the_last_bit(tmp_path):

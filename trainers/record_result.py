@@ -1,0 +1,33 @@
+"""Keeps the learning curve of a run, with the command that repeats it.
+
+  python trainers/record_result.py --run_dir=runs/nec-frostbite-1
+
+Writes `results/<agent>/<game>/<seed>.csv`: the evaluations of the run, after lines that begin with
+# and tell the commands, the commit and all settings.
+"""
+
+# isort: off
+from trainers.program import guarded  # first: it makes the libraries start quietly
+
+# isort: on
+from pathlib import Path
+
+from absl import app, flags
+
+from trainers.errors import UserError
+from trainers.results import save_result
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("run_dir", None, "Folder of a run of train_atari.py or train_gym.py.")
+flags.DEFINE_string("results_dir", "results", "Folder of the results.")
+
+
+def main() -> None:
+    """Writes the file and says where it is."""
+    if FLAGS.run_dir is None:
+        raise UserError("--run_dir is wanted: the folder of a run, such as runs/nec-frostbite-1")
+    print(save_result(Path(FLAGS.run_dir), Path(FLAGS.results_dir)))
+
+
+if __name__ == "__main__":
+    app.run(guarded(main))
