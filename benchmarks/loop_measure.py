@@ -51,7 +51,7 @@ class Subject:
             kind, self.task, self.task.environment(1, seed=0), config, seed=0
         )
         agent = self.learner.agent
-        agent.end_exploration()
+        agent.exploration.end()
         if entries:
             _fill_memory(agent, name, entries)
         if self.trains:

@@ -12,9 +12,10 @@ from tf_agents.typing import types
 
 from nec_tf.dnd import DifferentiableNeuralDictionary
 from nec_tf.episodic_config import EpisodicConfig
+from nec_tf.exploration import Exploration
 from nec_tf.frozen_memory import FrozenNetwork, exact_memory
 from nec_tf.n_step_driver import NStepObserver, NStepTuples
-from nec_tf.policies import EpsilonGreedyPolicy, NecInfo
+from nec_tf.policies import EpisodicPolicy, NecInfo
 from nec_tf.recognition import identify
 from nec_tf.returns import first_return
 from nec_tf.saved_policy import FrozenPolicy
@@ -60,7 +61,7 @@ class EpisodicAgent(tf_agent.TFAgent):
         config: Settings.
         embedding: From observations to keys.
         dnd: The memory.
-        steps: How many the collect policy took.
+        exploration: The chance in its actions.
     """
 
     def __init__(
@@ -102,14 +103,7 @@ class EpisodicAgent(tf_agent.TFAgent):
             recognise_by_key=config.recognise_by_key,
             **memory,
         )
-        self.generator = (
-            tf.random.Generator.from_non_deterministic_state()
-            if seed is None
-            else tf.random.Generator.from_seed(seed)
-        )
-        # Evaluations draw from a source of their own, so that they leave no trace in training.
-        self.evaluation_generator = self.generator.split(1)[0]
-        self.steps = tf.Variable(0, trainable=False, dtype=tf.int64, name="steps")
+        self.exploration = Exploration(config, seed)
         info_spec = NecInfo(
             key=tf.TensorSpec([config.key_size], tf.float32, "key"),
             best_q=tf.TensorSpec([], tf.float32, "best_q"),
@@ -117,20 +111,20 @@ class EpisodicAgent(tf_agent.TFAgent):
         super().__init__(
             time_step_spec,
             action_spec,
-            policy=EpsilonGreedyPolicy(
+            policy=EpisodicPolicy(
                 time_step_spec,
                 action_spec,
                 _QFunction(embedding, self.dnd, training=False),
                 config.evaluation_epsilon,
-                self.evaluation_generator,
+                self.exploration.evaluation_generator,
                 name="episodic_policy",
             ),
-            collect_policy=EpsilonGreedyPolicy(
+            collect_policy=EpisodicPolicy(
                 time_step_spec,
                 action_spec,
                 _QFunction(embedding, self.dnd, training=True),
-                self._next_epsilon,
-                self.generator,
+                self.exploration.next_epsilon,
+                self.exploration.generator,
                 info_spec,
                 name="episodic_collect_policy",
             ),
@@ -168,30 +162,14 @@ class EpisodicAgent(tf_agent.TFAgent):
         known = self.dnd.write(tuples.actions, tuples.keys, tuples.returns, ids)
         return int(known)
 
-    def end_exploration(self) -> None:
-        """Acts with the last epsilon from now on, as with a memory that was learned elsewhere."""
-        self.steps.assign(max(int(self.steps), self.config.epsilon_until))
-
     def trackables(self) -> dict[str, Any]:
         """What `tf.train.Checkpoint` has to save for the agent to go on as if never stopped."""
         return {
             "embedding": self.embedding,
             "dnd": self.dnd,
-            "generator": self.generator,
-            "steps": self.steps,
+            **self.exploration.trackables(),
             "train_step_counter": self.train_step_counter,
         }
-
-    def epsilon_at(self, step: tf.Tensor) -> tf.Tensor:
-        """Returns the share of random actions at a step: level, falling in a line, level."""
-        config = self.config
-        length = config.epsilon_until - config.epsilon_from
-        done = (tf.cast(step, tf.float32) - config.epsilon_from) / length
-        fall = config.epsilon_start - config.epsilon_end
-        return config.epsilon_start - fall * tf.clip_by_value(done, 0.0, 1.0)
-
-    def _next_epsilon(self, batch: tf.Tensor) -> tf.Tensor:
-        return self.epsilon_at(self.steps.assign_add(tf.cast(batch, tf.int64)))
 
     def _preprocess_sequence(self, experience: trajectory.Trajectory) -> Experience:
         """Makes training data of sequences: their first state, action and (T - 1)-step return.

@@ -35,8 +35,9 @@ class EpisodicLearner:
     def metrics(self) -> dict[str, float]:
         """Returns means since the last call, and how things stand; nothing that is not known."""
         sums, self._sums = self._sums, collections.defaultdict(float)
+        exploration = self.agent.exploration
         metrics = {
-            "epsilon": float(self.agent.epsilon_at(self.agent.steps)),
+            "epsilon": float(exploration.epsilon_at(exploration.steps)),
             "memory": float(self.agent.dnd.sizes.sum()),
         }
         if sums["written"]:
@@ -45,7 +46,7 @@ class EpisodicLearner:
 
     def begin_evaluation(self, seed: int) -> None:
         """Makes the chance in the agent's evaluation policy start from a seed."""
-        self.agent.evaluation_generator.reset_from_seed(seed)
+        self.agent.exploration.begin_evaluation(seed)
 
     def trackables(self) -> dict[str, Any]:
         """What `tf.train.Checkpoint` saves."""

@@ -13,8 +13,9 @@ from tf_agents.trajectories import time_step as ts
 from tf_agents.typing import types
 
 from nec_tf.episodic_agent import EpisodicAgent
-from nec_tf.episodic_config import EpisodicConfig, setting
+from nec_tf.episodic_config import EpisodicConfig
 from nec_tf.episodic_learner import EpisodicLearner
+from nec_tf.settings import setting
 
 
 @gin.configurable

@@ -9,8 +9,8 @@ from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 from tf_agents.typing import types
 
-from nec_tf.episodic_config import require, setting
 from nec_tf.mfec_agent import MfecConfig, MfecLearner
+from nec_tf.settings import require, require_at_least_1, setting
 from nec_tf.vae import Vae
 
 
@@ -27,7 +27,7 @@ class MfecVaeConfig(MfecConfig):
     def __post_init__(self) -> None:
         """Refuses what cannot be meant."""
         super().__post_init__()
-        self.require_at_least_1("vae_steps", "vae_updates")
+        require_at_least_1(self, "vae_steps", "vae_updates")
         require(
             self.epsilon_from >= self.vae_steps,
             f"epsilon_from must not be before vae_steps ({self.vae_steps}): keys change then",

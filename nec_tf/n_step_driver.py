@@ -22,7 +22,7 @@ from tf_agents.trajectories import time_step as ts
 from tf_agents.typing import types
 
 from nec_tf.graphs import Graph, to_numpy
-from nec_tf.policies import EpsilonGreedyPolicy, NecInfo
+from nec_tf.policies import EpisodicPolicy, NecInfo
 from nec_tf.returns import n_step_returns
 
 Environment: TypeAlias = py_environment.PyEnvironment | tf_environment.TFEnvironment
@@ -258,7 +258,7 @@ def numpy_action(policy: Policy) -> Callable[..., policy_step.PolicyStep]:
     """Returns the action of a policy, from NumPy arrays to NumPy arrays."""
     if isinstance(policy, py_policy.PyPolicy):
         return policy.action
-    if isinstance(policy, EpsilonGreedyPolicy):
+    if isinstance(policy, EpisodicPolicy):
         return policy.numpy_action()
     in_graph = Graph(policy.action)
     return lambda time_step, state: to_numpy(in_graph(time_step, state))

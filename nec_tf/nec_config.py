@@ -5,8 +5,9 @@ import dataclasses
 import gin
 
 from nec_tf import dnd, replay
-from nec_tf.episodic_config import EpisodicConfig, require, setting
+from nec_tf.episodic_config import EpisodicConfig
 from nec_tf.row_rmsprop import DECAY, EPSILON
+from nec_tf.settings import require, require_at_least_1, setting
 
 
 @gin.configurable
@@ -33,7 +34,9 @@ class NecConfig(EpisodicConfig):
     def __post_init__(self) -> None:
         """Refuses what cannot be meant."""
         super().__post_init__()
-        self.require_at_least_1("replay_capacity", "batch_size", "update_period", "learning_starts")
+        require_at_least_1(
+            self, "replay_capacity", "batch_size", "update_period", "learning_starts"
+        )
         for name in ("learning_rate", "keys_learning_rate", "values_learning_rate"):
             require(getattr(self, name) >= 0, f"{name} must not be negative", getattr(self, name))
         require(0.0 < self.alpha <= 1.0, "alpha must be above 0 and at most 1", self.alpha)

@@ -49,7 +49,7 @@ class EpsilonGreedyPolicy(tf_policy.TFPolicy):
         self,
         time_step_spec: ts.TimeStep,
         action_spec: types.NestedTensorSpec,
-        q_values: QFunction,
+        q_values: Callable[[tf.Tensor], tf.Tensor],
         epsilon: Callable[[tf.Tensor], tf.Tensor] | float,
         generator: tf.random.Generator,
         info_spec: NecInfo | tuple = (),
@@ -60,11 +60,11 @@ class EpsilonGreedyPolicy(tf_policy.TFPolicy):
         Args:
             time_step_spec: As in every TF-Agents policy.
             action_spec: One integer from 0 to A - 1.
-            q_values: Keys and Q-values of observations.
+            q_values: From observations [B, ...] to Q-values [B, A].
             epsilon: A number, or what the number of states in the batch makes of it; called once
                 for each batch, so that it can count steps.
             generator: Source of chance; it belongs to the agent and is checkpointed with it.
-            info_spec: `NecInfo` of specs where keys and best Q-values are to be reported.
+            info_spec: Of what is reported beside the action.
             name: Of the policy.
         """
         super().__init__(time_step_spec, action_spec, info_spec=info_spec, name=name)
@@ -73,11 +73,52 @@ class EpsilonGreedyPolicy(tf_policy.TFPolicy):
         self._generator = generator
         self._num_actions = int(self.action_spec.maximum) + 1
 
+    def _q_and_info(self, observation: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        """Returns Q-values [B, A] and what to report."""
+        return self._q_values(observation), ()
+
     def _action(
         self, time_step: ts.TimeStep, policy_state: types.NestedTensor, seed: Any = None
     ) -> policy_step.PolicyStep:
         del seed
-        return self._choose(*self._q_values(time_step.observation), policy_state)
+        q, info = self._q_and_info(time_step.observation)
+        return policy_step.PolicyStep(self._choose(q), policy_state, info)
+
+    def _distribution(
+        self, time_step: ts.TimeStep, policy_state: types.NestedTensorSpec
+    ) -> policy_step.PolicyStep:
+        q, info = self._q_and_info(time_step.observation)
+        epsilon = self._epsilon_for(tf.shape(q)[0])
+        greedy = tf.one_hot(tf.argmax(q, axis=-1), self._num_actions)
+        probs = epsilon / self._num_actions + (1.0 - epsilon) * greedy
+        distribution = tfp.distributions.Categorical(probs=probs, dtype=self.action_spec.dtype)
+        return policy_step.PolicyStep(distribution, policy_state, info)
+
+    def _choose(self, q: tf.Tensor) -> tf.Tensor:
+        """Returns actions [B] by the Q-values [B, A]."""
+        batch = tf.shape(q)[0]
+        greedy = tf.argmax(q, axis=-1, output_type=self.action_spec.dtype)
+        chance = self._generator.uniform([batch])
+        other = self._generator.uniform([batch], 0, self._num_actions, self.action_spec.dtype)
+        return tf.where(chance < self._epsilon_for(batch), other, greedy)
+
+    def _epsilon_for(self, batch: tf.Tensor) -> tf.Tensor:
+        return tf.convert_to_tensor(
+            self._epsilon(batch) if callable(self._epsilon) else self._epsilon, tf.float32
+        )
+
+
+class EpisodicPolicy(EpsilonGreedyPolicy):
+    """Epsilon-greedy by a memory; reports keys and best Q-values where `info_spec` has them."""
+
+    _q_values: QFunction
+
+    def _q_and_info(self, observation: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        keys, q = self._q_values(observation)
+        return q, self._info(keys, q)
+
+    def _info(self, keys: tf.Tensor, q: tf.Tensor) -> NecInfo | tuple:
+        return NecInfo(keys, tf.reduce_max(q, axis=-1)) if self.info_spec else ()
 
     def numpy_action(self) -> Callable[[ts.TimeStep, Any], policy_step.PolicyStep]:
         """Returns `action` from NumPy arrays to NumPy arrays, without Python inside of a graph.
@@ -85,10 +126,7 @@ class EpsilonGreedyPolicy(tf_policy.TFPolicy):
         It does the same in two graphs, with the neighbour search between them: 0.7 ms a step less.
         """
         embed = Graph(self._q_values.keys, inline=True)
-        decide = Graph(
-            lambda keys, near: self._choose(keys, self._q_values.q_values(keys, near), ()),
-            inline=True,
-        )
+        decide = Graph(self._decide, inline=True)
 
         def action(time_step: ts.TimeStep, policy_state: Any = ()) -> policy_step.PolicyStep:
             keys = embed(time_step.observation)
@@ -97,30 +135,6 @@ class EpsilonGreedyPolicy(tf_policy.TFPolicy):
 
         return action
 
-    def _choose(
-        self, keys: tf.Tensor, q: tf.Tensor, policy_state: types.NestedTensor
-    ) -> policy_step.PolicyStep:
-        """Returns a step by the Q-values [B, A]."""
-        batch = tf.shape(q)[0]
-        greedy = tf.argmax(q, axis=-1, output_type=self.action_spec.dtype)
-        chance = self._generator.uniform([batch])
-        other = self._generator.uniform([batch], 0, self._num_actions, self.action_spec.dtype)
-        action = tf.where(chance < self._epsilon_for(batch), other, greedy)
-        info = NecInfo(keys, tf.reduce_max(q, axis=-1)) if self.info_spec else ()
-        return policy_step.PolicyStep(action, policy_state, info)
-
-    def _distribution(
-        self, time_step: ts.TimeStep, policy_state: types.NestedTensorSpec
-    ) -> policy_step.PolicyStep:
-        keys, q = self._q_values(time_step.observation)
-        epsilon = self._epsilon_for(tf.shape(q)[0])
-        greedy = tf.one_hot(tf.argmax(q, axis=-1), self._num_actions)
-        probs = epsilon / self._num_actions + (1.0 - epsilon) * greedy
-        distribution = tfp.distributions.Categorical(probs=probs, dtype=self.action_spec.dtype)
-        info = NecInfo(keys, tf.reduce_max(q, axis=-1)) if self.info_spec else ()
-        return policy_step.PolicyStep(distribution, policy_state, info)
-
-    def _epsilon_for(self, batch: tf.Tensor) -> tf.Tensor:
-        return tf.convert_to_tensor(
-            self._epsilon(batch) if callable(self._epsilon) else self._epsilon, tf.float32
-        )
+    def _decide(self, keys: tf.Tensor, candidates: tf.Tensor) -> policy_step.PolicyStep:
+        q = self._q_values.q_values(keys, candidates)
+        return policy_step.PolicyStep(self._choose(q), (), self._info(keys, q))

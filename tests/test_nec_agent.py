@@ -109,22 +109,22 @@ def test_the_observation_still_recognises_a_state_whose_key_drifted():
 
 def test_epsilon_falls_from_start_to_end_as_the_agent_acts():
     agent = make_agent(epsilon_start=1.0, epsilon_end=0.2, epsilon_from=10, epsilon_until=20)
-    assert [round(float(agent.epsilon_at(s)), 3) for s in (0, 10, 15, 20, 99)] == [
+    assert [round(float(agent.exploration.epsilon_at(s)), 3) for s in (0, 10, 15, 20, 99)] == [
         *(1, 1, 0.6, 0.2, 0.2)
     ]
     agent.collect_policy.action(ts.restart(tf.zeros([6, 3]), 6))
-    assert int(agent.steps) == 6
+    assert int(agent.exploration.steps) == 6
     agent.policy.action(ts.restart(tf.zeros([6, 3]), 6))
-    assert int(agent.steps) == 6
+    assert int(agent.exploration.steps) == 6
 
 
 def test_evaluation_leaves_no_trace_in_the_memory_or_in_the_chance_of_training():
     agent = make_agent()
     agent.write(tuples(agent, 40))
-    stamps, state = agent.dnd.tables.stamps.numpy(), agent.generator.state.numpy()
+    stamps, state = agent.dnd.tables.stamps.numpy(), agent.exploration.generator.state.numpy()
     agent.policy.action(ts.restart(tf.zeros([6, 3]), 6))
     np.testing.assert_array_equal(agent.dnd.tables.stamps.numpy(), stamps)
-    np.testing.assert_array_equal(agent.generator.state.numpy(), state)
+    np.testing.assert_array_equal(agent.exploration.generator.state.numpy(), state)
 
 
 def test_checkpoint_holds_everything_that_training_needs(tmp_path):

@@ -4,7 +4,7 @@ import tensorflow as tf
 from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
 
-from nec_tf.policies import EpsilonGreedyPolicy, NecInfo
+from nec_tf.policies import EpisodicPolicy, EpsilonGreedyPolicy, NecInfo
 
 TIME_STEP_SPEC = ts.time_step_spec(tf.TensorSpec([4], tf.float32))
 ACTION_SPEC = tensor_spec.BoundedTensorSpec([], tf.int64, 0, 3)
@@ -28,9 +28,7 @@ class QFunction:
 
 def make_policy(epsilon, info_spec=(), seed=0):
     generator = tf.random.Generator.from_seed(seed)
-    return EpsilonGreedyPolicy(
-        TIME_STEP_SPEC, ACTION_SPEC, QFunction(), epsilon, generator, info_spec
-    )
+    return EpisodicPolicy(TIME_STEP_SPEC, ACTION_SPEC, QFunction(), epsilon, generator, info_spec)
 
 
 def act(policy, observations):
@@ -92,3 +90,11 @@ def test_acting_in_parts_is_acting():
         np.testing.assert_array_equal(step.action, expected.action)
         np.testing.assert_array_equal(step.info.key, expected.info.key)
         np.testing.assert_allclose(step.info.best_q, expected.info.best_q, rtol=1e-6)
+
+
+def test_q_values_of_any_kind_are_enough():
+    generator = tf.random.Generator.from_seed(0)
+    policy = EpsilonGreedyPolicy(TIME_STEP_SPEC, ACTION_SPEC, lambda q: -q, 0.0, generator)
+    step = act(policy, [[0, 3, 1, 2], [5, 1, 5, 0]])
+    assert step.action.numpy().tolist() == [0, 3]
+    assert step.info == ()

@@ -14,6 +14,7 @@ from tf_agents.agents import tf_agent
 from tf_agents.trajectories import trajectory
 
 from nec_tf import embeddings
+from nec_tf.baselines.dqn import DqnConfig, DqnLearner
 from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
 from nec_tf.mfec_agent import MfecConfig, MfecLearner
 from nec_tf.mfec_vae import MfecVaeConfig, MfecVaeLearner
@@ -68,6 +69,7 @@ AGENTS = {
     "nec": AgentKind(NecConfig, NecLearner),
     "mfec": AgentKind(MfecConfig, MfecLearner, embeddings.random_projection),
     "mfec_vae": AgentKind(MfecVaeConfig, MfecVaeLearner, vae_encoder),
+    "dqn": AgentKind(DqnConfig, DqnLearner),
 }
 
 

@@ -293,7 +293,9 @@ def test_a_new_run_begins_with_an_exported_memory(run, exported, states, expecte
     np.testing.assert_allclose(
         agent.dnd(agent.embedding(states[:32]), training=False), expected[:32], atol=1e-4
     )
-    assert float(agent.epsilon_at(agent.steps)) == pytest.approx(CONFIG.epsilon_end)
+    assert float(agent.exploration.epsilon_at(agent.exploration.steps)) == pytest.approx(
+        CONFIG.epsilon_end
+    )
 
 
 def program(name, *flags):

@@ -232,7 +232,7 @@ def test_our_driver_and_a_stock_driver_learn_the_very_same():
         embedding = mlp((SmallLock.LENGTH + 1,), CONFIG.key_size, seed=1)
         learning = NecLearner(*specs_of(environment), embedding, CONFIG, seed=1)
         drive(learning.agent, environment, [learning.observe])
-        calls = int(learning.agent.steps)
+        calls = int(learning.agent.exploration.steps)
         tables.append(contents(learning.agent.dnd))
         assert greedy_return(learning.agent) == 1.0
     assert_same_contents(*tables)
@@ -342,7 +342,7 @@ def test_gin_configures_the_agent_and_its_settings():
         agents = [
             NecAgent(*specs_of(make_environment()), mlp((4,), 8, seed=0), config) for _ in range(2)
         ]
-        states = [agent.generator.state.numpy() for agent in agents]
+        states = [agent.exploration.generator.state.numpy() for agent in agents]
         np.testing.assert_array_equal(*states)
     finally:
         gin.clear_config()

@@ -1,0 +1,112 @@
+"""Observations of replay memories, without the frames that they share.
+
+A state of Atari is a stack of four frames, three of which the state before it had too. Every frame
+is stored once, and a state is four numbers of frames: 10^5 states take 0.7 GB instead of 2.8.
+"""
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+
+class FrameRing:
+    """The newest observations, by the number of their state; the numbers count up for ever."""
+
+    def __init__(self, capacity: int, observation_shape: tuple[int, ...], dtype: DTypeLike) -> None:
+        """An empty ring; its memory is taken as it fills.
+
+        Args:
+            capacity: The most states.
+            observation_shape: Of one state. Three dimensions are a stack of frames, the last
+                dimension counting them, oldest first; anything else is stored as it is.
+            dtype: Of the observations.
+        """
+        stack = observation_shape[-1] if len(observation_shape) == 3 else 1
+        frame_shape = observation_shape[:-1] if stack > 1 else observation_shape
+        # An episode begins with a whole stack; a quarter more frames than states is room for one
+        # every dozen states. Where that is not enough, the oldest states go a little earlier.
+        num_frames = capacity if stack == 1 else capacity + capacity // 4 + 4 * stack
+        self._stack = stack
+        self._frames = np.zeros((num_frames, *frame_shape), dtype)  # pages are taken when touched
+        self._frame_ids = np.zeros((capacity, stack), np.int64)
+        self._next_frame = 0  # ids count up for ever; their place in the ring is the remainder
+        self._last_ids: dict[int, np.ndarray] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """The most that it will take."""
+        return self._frames.nbytes + self._frame_ids.nbytes
+
+    def put(self, state: int, stream: int, observation: np.ndarray) -> None:
+        """Stores the observation of a state; that of the state `capacity` before is let go.
+
+        Args:
+            state: Its number.
+            stream: Which environment; its states share frames with those it brought before.
+            observation: Of the state.
+        """
+        self._frame_ids[state % len(self._frame_ids)] = self._store(stream, observation)
+
+    def get(self, states: np.ndarray) -> np.ndarray:
+        """Returns the observations [n, ...] of states that it still has."""
+        ids = self._frame_ids[states % len(self._frame_ids)]
+        frames = self._frames[ids % len(self._frames)]  # [n, stack, ...]
+        return np.moveaxis(frames, 1, -1) if self._stack > 1 else frames[:, 0]
+
+    def has(self, state: int) -> bool:
+        """Whether the frames of one of the last `capacity` states are all still there."""
+        oldest_frame = self._next_frame - len(self._frames)
+        return bool(self._frame_ids[state % len(self._frame_ids)].min() >= oldest_frame)
+
+    def state(self, num_states: int) -> dict[str, np.ndarray]:
+        """Returns everything, as arrays to save, where so many states were put in all."""
+        return {
+            "frames": self._frames[: min(self._next_frame, len(self._frames))],
+            "frame_ids": self._frame_ids[: min(num_states, len(self._frame_ids))],
+            "next_frame": np.array(self._next_frame),
+            "streams": np.array(list(self._last_ids), np.int64),
+            "last_ids": np.array(list(self._last_ids.values()), np.int64).reshape(-1, self._stack),
+        }
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """Becomes what `state` returned, in a ring of the same capacity and observations."""
+        restore_into(self._frames, state, "frames")
+        restore_into(self._frame_ids, state, "frame_ids")
+        self._next_frame = int(state["next_frame"])
+        self._last_ids = dict(zip(state["streams"].tolist(), state["last_ids"], strict=True))
+
+    def _store(self, stream: int, observation: np.ndarray) -> np.ndarray:
+        """Stores the frames that are new and returns the ids of all frames of the state."""
+        if self._stack == 1:
+            return np.array([self._store_frame(observation)])
+        frames = np.moveaxis(observation, -1, 0)
+        last = self._last_ids.get(stream)
+        if last is not None and self._follows(last, frames):
+            ids = np.append(last[1:], self._store_frame(frames[-1]))
+        else:
+            ids = np.array([self._store_frame(frame) for frame in frames])
+        self._last_ids[stream] = ids
+        return ids
+
+    def _follows(self, last: np.ndarray, frames: np.ndarray) -> bool:
+        """Whether the older frames of a state are the newer ones of the state with ids `last`."""
+        held = last[1:].min() >= self._next_frame + 1 - len(self._frames)
+        return bool(held) and all(
+            np.array_equal(self._frames[i % len(self._frames)], frame)
+            for i, frame in zip(last[1:], frames[:-1], strict=True)
+        )
+
+    def _store_frame(self, frame: np.ndarray) -> int:
+        self._frames[self._next_frame % len(self._frames)] = frame
+        self._next_frame += 1
+        return self._next_frame - 1
+
+
+def restore_into(own: np.ndarray, state: dict[str, np.ndarray], name: str) -> None:
+    """Copies a saved array to the beginning of one that must have room for it."""
+    saved = state[name]
+    if saved.shape[1:] != own.shape[1:] or len(saved) > len(own):
+        raise ValueError(
+            f"the saved replay holds {name} of shape {saved.shape},"
+            f" which do not fit into {own.shape}"
+        )
+    own[: len(saved)] = saved
