@@ -9,6 +9,7 @@ took: the same seed gives the same run.
 """
 
 import json
+import math
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -22,18 +23,20 @@ from tf_agents.typing import types
 from nec_tf.episodic_agent import Experience
 from nec_tf.episodic_learner import EpisodicLearner
 from nec_tf.graphs import Graph
+from nec_tf.mechanics import Mechanics, inspect
 from nec_tf.n_step_driver import NStepTuples
 from nec_tf.nec_agent import NecAgent
 from nec_tf.nec_config import NecConfig
 from nec_tf.replay import Replay
 
 _WORKERS = 2  # threads that compute gradients
+_INSPECTED = 64  # states whose lookups an evaluation looks into
 
 
 class NecLearner(EpisodicLearner):
     """Writes to the memory and to the replay, and trains on minibatches of the latter."""
 
-    METRICS = (*EpisodicLearner.METRICS, "replay", "loss", "q", "error")
+    METRICS = (*EpisodicLearner.METRICS, "replay", "loss", "q", "error", *Mechanics._fields)
 
     def __init__(
         self,
@@ -57,6 +60,15 @@ class NecLearner(EpisodicLearner):
         self._pending: list[Future] = []
         self._rng_before: Mapping[str, Any] = {}  # the pending updates drew their minibatches
         self._steps = 0
+        self._mechanics: dict[str, float] = {}
+
+    def begin_evaluation(self, seed: int) -> None:
+        """See `EpisodicLearner`; also looks into the memory, for the next `metrics`."""
+        super().begin_evaluation(seed)
+        if len(self._replay):
+            sample = self._replay.sample(np.random.default_rng(seed), _INSPECTED)
+            mechanics = inspect(self.agent, sample)._asdict()
+            self._mechanics = {k: v for k, v in mechanics.items() if math.isfinite(v)}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What is saved beside the checkpoint: the replay, the source of its samples, a counter.
@@ -91,7 +103,8 @@ class NecLearner(EpisodicLearner):
     def _more_metrics(self, sums: dict[str, float]) -> dict[str, float]:
         updates = sums["updates"]
         means = {name: sums[name] / updates for name in ("loss", "q", "error")} if updates else {}
-        return {"replay": float(len(self._replay)), **means}
+        mechanics, self._mechanics = self._mechanics, {}
+        return {"replay": float(len(self._replay)), **means, **mechanics}
 
     def _remember(self, tuples: NStepTuples) -> None:
         """Appends to the memory and to the replay."""

@@ -72,6 +72,7 @@ def test_metrics_are_means_since_the_last_call_and_named():
     environment = make_environment()
     learner = make_learner(environment)
     drive(learner, environment, 100)
+    learner.begin_evaluation(0)
     metrics = learner.metrics()
     assert set(metrics) == set(learner.METRICS)
     assert "loss" not in learner.metrics()
@@ -148,3 +149,28 @@ def test_a_failure_in_the_other_thread_is_raised_in_this_one():
     learner._gradients = lambda experience: 1 / 0
     with pytest.raises(ZeroDivisionError):
         drive(learner, environment, 20)
+
+
+def test_an_evaluation_looks_into_the_memory_and_leaves_no_trace():
+    runs = []
+    for looks in (False, True):
+        environment = make_environment()
+        learner = make_learner(environment)
+        time_step = drive(learner, environment, 60)
+        learner.metrics()
+        if looks:
+            learner.begin_evaluation(3)
+            metrics = learner.metrics()
+            assert metrics["recall"] == 1.0
+            assert metrics["key_drift"] > 0.0
+            assert "recall" not in learner.metrics()
+        drive(learner, environment, 40, time_step)
+        runs.append([variable.numpy() for variable in learner.agent.embedding.variables])
+    for one, other in zip(*runs, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_an_evaluation_before_anything_was_learned_has_nothing_to_tell():
+    learner = make_learner(make_environment())
+    learner.begin_evaluation(3)
+    assert "recall" not in learner.metrics()
