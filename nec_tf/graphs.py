@@ -23,7 +23,7 @@ class Graph:
         Args:
             function: Takes and returns nests of tensors, `tf.IndexedSlices` among them, or returns
                 nothing.
-            inline: Whether the thread that calls does all the work, operation by operation. A graph
+            inline: Whether one thread does all the work, operation by operation. A graph
                 of many small operations is faster so: no other thread has to wake up for it.
         """
         self._function = function

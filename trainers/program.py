@@ -17,7 +17,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # cores for both, an act waits for the pieces of an update: 13.6 ms a step against 11.9 (measured on
 # two cores, see docs/results.md).
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(max(1, len(os.sched_getaffinity(0)) // 2)))
-os.environ.setdefault("TF_NUM_INTEROP_THREADS", "2")
+# Every graph runs in one of these threads, also one that is said to run in the thread that calls:
+# with two of them, acting waits until an update leaves one free.
+os.environ.setdefault("TF_NUM_INTEROP_THREADS", "4")
 # Seconds. While an update searches neighbours, a step of the emulator gives Python's lock away a
 # dozen times and would wait 0.005 for it each time; see docs/results.md.
 sys.setswitchinterval(0.00002)
