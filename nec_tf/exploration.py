@@ -16,7 +16,7 @@ class ExplorationConfig:
     epsilon_end: float = setting(0.01, "share of random actions in the end [ours]")
     epsilon_from: int = setting(1_000, "step at which epsilon begins to fall [ours]")
     epsilon_until: int = setting(10_000, "step at which epsilon is down [ours]")
-    evaluation_epsilon: float = setting(0.001, "share of random actions in evaluations [ours]")
+    evaluation_epsilon: float = setting(0.01, "share of random actions in evaluations [ours]")
 
     def __post_init__(self) -> None:
         """Refuses what cannot be meant."""
