@@ -251,6 +251,7 @@ def _fill_memory(agent: Any, name: str, entries: int) -> None:
     if name == "nec":
         weights, keys = real_keys.encoder().get_weights(), real_keys.load(real_keys.STATES)
         agent.embedding.set_weights(weights)
+        agent.embedding_replaced()
     else:
         keys = real_keys.collect(int(_SPARE_KEYS * entries), agent.embedding, GAME)
     keys = distinct(keys)[:entries]

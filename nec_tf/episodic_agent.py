@@ -211,7 +211,7 @@ class EpisodicAgent(tf_agent.TFAgent):
         """The L2 loss between `Q(s_t, a_t)` and `R_t` (paper, section 3.4)."""
         if isinstance(experience, trajectory.Trajectory):
             experience = self._preprocess_sequence(experience)
-        keys = self.embedding(experience.observation, training=training)
+        keys = self._queries(experience.observation, training)
         q = self.dnd.lookup(keys, experience.action, stamp=False)
         error = tf.where(experience.valid, q - experience.returns, 0.0)
         losses = tf.square(error) if weights is None else weights * tf.square(error)
@@ -219,6 +219,13 @@ class EpisodicAgent(tf_agent.TFAgent):
             tf.reduce_mean(losses),
             EpisodicLoss(tf.reduce_mean(q), tf.reduce_mean(tf.abs(error))),
         )
+
+    def _queries(self, observation: tf.Tensor, training: bool) -> tf.Tensor:
+        """Returns the keys that `_loss` looks up."""
+        return self.embedding(observation, training=training)
+
+    def embedding_replaced(self) -> None:
+        """Hears that `embedding` got weights from elsewhere."""
 
     def _train(
         self, experience: Experience | trajectory.Trajectory, weights: types.Tensor = None

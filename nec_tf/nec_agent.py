@@ -34,6 +34,13 @@ class NecAgent(EpisodicAgent):
 
     Acting looks up every action's memory; training looks up only that of the action taken, and
     moves the network, the keys and the values, each with a learning rate of its own.
+
+    Keys are made by a running mean of the network's weights, `embedding`, and gradients move
+    another network, `trained`: a memory wants keys that stay where they are, and each update moves
+    those of the newest weights by as much as neighbours are apart (docs/algorithm.md).
+
+    Attributes:
+        trained: The network that gradients move; `embedding` itself where nothing is averaged.
     """
 
     def __init__(
@@ -52,6 +59,8 @@ class NecAgent(EpisodicAgent):
         config = config or NecConfig()
         specs = time_step_spec, action_spec
         super().__init__(*specs, embedding, config, seed, train_step_counter, alpha=config.alpha)
+        self._averaging = config.averaging
+        self.trained = _another(embedding) if config.averaging else embedding
         # The v1 optimizer has epsilon inside the root, as RowRMSProp does; Keras' adds it outside.
         self._optimizer = tf.compat.v1.train.RMSPropOptimizer(
             config.learning_rate, config.rmsprop_decay, epsilon=config.rmsprop_epsilon
@@ -66,13 +75,18 @@ class NecAgent(EpisodicAgent):
 
     def trackables(self) -> dict[str, Any]:
         """See `EpisodicAgent`."""
-        return {**super().trackables(), "optimizer": self._optimizer}
+        return {**super().trackables(), "trained": self.trained, "optimizer": self._optimizer}
+
+    def embedding_replaced(self) -> None:
+        """Hears that `embedding` got weights from elsewhere: training goes on from them."""
+        if self.trained is not self.embedding:
+            self.trained.set_weights(self.embedding.get_weights())
 
     def gradients(
         self, experience: Experience | trajectory.Trajectory, weights: types.Tensor = None
     ) -> tuple[tf_agent.LossInfo, Gradients]:
         """Returns the loss and what `apply` takes; changes nothing."""
-        tables, variables = self.dnd.tables, self.embedding.trainable_variables
+        tables, variables = self.dnd.tables, self.trained.trainable_variables
         with tf.GradientTape() as tape:
             loss = self._loss(experience, weights, training=True)
         *network, keys, values = tape.gradient(loss.loss, [*variables, tables.keys, tables.values])
@@ -80,11 +94,24 @@ class NecAgent(EpisodicAgent):
 
     def apply(self, gradients: Gradients) -> None:
         """Moves the network, the keys and the values; the neighbours that took part are used."""
-        variables = self.embedding.trainable_variables
+        variables = self.trained.trainable_variables
         self._optimizer.apply_gradients(zip(gradients.network, variables, strict=True))
+        self._average()
         self._row_optimizer.apply(gradients.keys, gradients.values)
         self.dnd.tables.stamp(gradients.values.indices)
         self.train_step_counter.assign_add(1)
+
+    def _queries(self, observation: tf.Tensor, training: bool) -> tf.Tensor:
+        network = self.trained if training else self.embedding
+        return network(observation, training=training)
+
+    def _average(self) -> None:
+        """Moves the weights that make keys a little towards those that were trained."""
+        if self.trained is self.embedding:
+            return
+        share = 1.0 - self._averaging
+        for mean, newest in zip(self.embedding.variables, self.trained.variables, strict=True):
+            mean.assign_sub(share * (mean - newest), read_value=False)
 
     def _train(
         self, experience: Experience | trajectory.Trajectory, weights: types.Tensor = None
@@ -92,3 +119,16 @@ class NecAgent(EpisodicAgent):
         loss, gradients = self.gradients(experience, weights)
         self.apply(gradients)
         return loss
+
+
+def _another(embedding: tf.keras.Model) -> tf.keras.Model:
+    """Returns a network of the same architecture and weights, in variables of its own."""
+    try:
+        clone = tf.keras.models.clone_model(embedding)
+    except ValueError as error:
+        raise ValueError(
+            "the embedding is a subclass of Model, of which Keras cannot make a second one for the"
+            " running mean of its weights: make it Sequential or functional, or set averaging=0"
+        ) from error
+    clone.set_weights(embedding.get_weights())
+    return clone

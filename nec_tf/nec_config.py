@@ -23,8 +23,11 @@ class NecConfig(EpisodicConfig):
     # Tuned in the paper but not given there.
     alpha: float = setting(dnd.ALPHA, "step of the update of a known state's value [reported]")
     learning_rate: float = setting(1e-4, "of the embedding network [ours]")
+    averaging: float = setting(
+        0.99, "decay of the mean of the network's weights that makes keys; 0 for the newest [ours]"
+    )
     keys_learning_rate: float = setting(1e-4, "of stored keys; 0 leaves them as written [ours]")
-    values_learning_rate: float = setting(1e-2, "of stored values; 0 likewise [ours]")
+    values_learning_rate: float = setting(1.0, "of stored values; 0 likewise [ours]")
 
     # Left open by the paper.
     learning_starts: int = setting(2_000, "states in the replay before the first update [ours]")
@@ -39,4 +42,5 @@ class NecConfig(EpisodicConfig):
         )
         for name in ("learning_rate", "keys_learning_rate", "values_learning_rate"):
             require(getattr(self, name) >= 0, f"{name} must not be negative", getattr(self, name))
+        require(0.0 <= self.averaging < 1.0, "averaging must be 0 or below 1", self.averaging)
         require(0.0 < self.alpha <= 1.0, "alpha must be above 0 and at most 1", self.alpha)

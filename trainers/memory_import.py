@@ -31,6 +31,7 @@ def import_memories(agent: Any, paths: Sequence[str], own: dict[str, Any] | None
         memories.insert(0, memory_files.of_layer(agent.dnd, agent.embedding, own or {}))
     merged = memory_files.merge(memories, agent.dnd.capacity)
     memory_files.fill_layer(merged, agent.dnd, agent.embedding)
+    agent.embedding_replaced()
     agent.exploration.end()
     return len(merged)
 
