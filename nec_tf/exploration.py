@@ -28,7 +28,7 @@ class ExplorationConfig:
         )
 
 
-class Exploration:
+class Exploration(tf.Module):
     """The chance in an agent's actions.
 
     Attributes:
@@ -39,6 +39,7 @@ class Exploration:
 
     def __init__(self, config: ExplorationConfig, seed: int | None) -> None:
         """At the first step; without a seed, chance differs every time."""
+        super().__init__(name="exploration")
         self._config = config
         self.generator = (
             tf.random.Generator.from_non_deterministic_state()
