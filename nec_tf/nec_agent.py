@@ -60,7 +60,7 @@ class NecAgent(EpisodicAgent):
         specs = time_step_spec, action_spec
         super().__init__(*specs, embedding, config, seed, train_step_counter, alpha=config.alpha)
         self._averaging = config.averaging
-        self.trained = _another(embedding) if config.averaging else embedding
+        self.trained = self._another(embedding) if config.averaging else embedding
         # The v1 optimizer has epsilon inside the root, as RowRMSProp does; Keras' adds it outside.
         self._optimizer = tf.compat.v1.train.RMSPropOptimizer(
             config.learning_rate, config.rmsprop_decay, epsilon=config.rmsprop_epsilon
@@ -105,6 +105,22 @@ class NecAgent(EpisodicAgent):
         network = self.trained if training else self.embedding
         return network(observation, training=training)
 
+    def _another(self, embedding: tf.keras.Model) -> tf.keras.Model:
+        """Returns a network of the same architecture and weights, in variables of its own."""
+        spec = self.time_step_spec.observation
+        try:
+            clone = tf.keras.models.clone_model(embedding)
+            clone(tf.zeros([1, *spec.shape], spec.dtype))  # makes its variables
+            if any(one is other for one in clone.variables for other in embedding.variables):
+                raise ValueError("the copy shares variables")
+        except (NotImplementedError, TypeError, ValueError) as error:
+            raise ValueError(
+                "of this embedding Keras cannot make a second one, for the running mean of its"
+                " weights: make it Sequential or functional, or set averaging=0"
+            ) from error
+        clone.set_weights(embedding.get_weights())
+        return clone
+
     def _average(self) -> None:
         """Moves the weights that make keys a little towards those that were trained."""
         if self.trained is self.embedding:
@@ -119,16 +135,3 @@ class NecAgent(EpisodicAgent):
         loss, gradients = self.gradients(experience, weights)
         self.apply(gradients)
         return loss
-
-
-def _another(embedding: tf.keras.Model) -> tf.keras.Model:
-    """Returns a network of the same architecture and weights, in variables of its own."""
-    try:
-        clone = tf.keras.models.clone_model(embedding)
-    except ValueError as error:
-        raise ValueError(
-            "the embedding is a subclass of Model, of which Keras cannot make a second one for the"
-            " running mean of its weights: make it Sequential or functional, or set averaging=0"
-        ) from error
-    clone.set_weights(embedding.get_weights())
-    return clone

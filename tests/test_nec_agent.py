@@ -164,3 +164,66 @@ def test_the_paper_s_settings_are_the_defaults():
     assert (config.discount, config.horizon, config.capacity) == (0.99, 100, 500_000)
     assert (config.num_neighbours, config.replay_capacity) == (50, 100_000)
     assert (config.batch_size, config.update_period) == (32, 4)
+
+
+def test_keys_are_made_by_the_running_mean_of_what_is_trained():
+    agent = make_agent(averaging=0.9, learning_rate=1e-2)
+    agent.write(tuples(agent, 40))
+    means = agent.embedding.get_weights()
+    for seed in range(3):
+        agent.train(experience(tuples(agent, 16, seed)))
+        newest = agent.trained.get_weights()
+        means = [0.9 * mean + 0.1 * new for mean, new in zip(means, newest, strict=True)]
+    for mean, own in zip(means, agent.embedding.get_weights(), strict=True):
+        np.testing.assert_allclose(own, mean, atol=1e-6)
+    assert any((a != b).any() for a, b in zip(newest, agent.embedding.get_weights(), strict=True))
+    observation = np.ones((2, 3), np.float32)
+    acted = agent.collect_policy.action(ts.restart(tf.constant(observation), 2))
+    np.testing.assert_allclose(acted.info.key, agent.embedding(observation))
+
+
+def test_gradients_are_those_of_the_newest_weights():
+    agent = make_agent(averaging=0.9)
+    agent.write(tuples(agent, 40))
+    for weight in agent.trained.trainable_variables:
+        weight.assign_add(0.1 * tf.ones_like(weight))
+    held = experience(tuples(agent, 16, seed=1))
+    info, _ = agent.gradients(held)
+    q = agent.dnd(agent.trained(held.observation), held.action)
+    assert float(info.loss) == pytest.approx(float(tf.reduce_mean((q - held.returns) ** 2)), 1e-5)
+
+
+def test_without_averaging_there_is_one_network():
+    agent = make_agent(averaging=0.0)
+    assert agent.trained is agent.embedding
+
+
+def test_weights_from_elsewhere_are_trained_on():
+    agent = make_agent(averaging=0.9)
+    agent.embedding.set_weights([weight + 1 for weight in agent.embedding.get_weights()])
+    agent.embedding_replaced()
+    for one, other in zip(agent.trained.get_weights(), agent.embedding.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+class Subclassed(tf.keras.Model):
+    """Keras cannot make a second one."""
+
+    def __init__(self, dense):
+        super().__init__()
+        self.dense = dense
+
+    def call(self, inputs):
+        return self.dense(inputs)
+
+
+def test_a_network_that_cannot_be_averaged_is_refused_with_what_to_do():
+    with pytest.raises(ValueError, match="averaging=0"):
+        NecAgent(TIME_STEP_SPEC, ACTION_SPEC, Subclassed(tf.keras.layers.Dense(4)), SMALL, 0)
+    config = dataclasses.replace(SMALL, averaging=0.0)
+    NecAgent(TIME_STEP_SPEC, ACTION_SPEC, Subclassed(tf.keras.layers.Dense(4)), config, 0)
+
+
+def test_averaging_of_one_would_never_learn():
+    with pytest.raises(ValueError, match="averaging"):
+        dataclasses.replace(SMALL, averaging=1.0)

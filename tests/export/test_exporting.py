@@ -293,6 +293,10 @@ def test_a_new_run_begins_with_an_exported_memory(run, exported, states, expecte
     np.testing.assert_allclose(
         agent.dnd(agent.embedding(states[:32]), training=False), expected[:32], atol=1e-4
     )
+    for trained, own in zip(
+        agent.trained.get_weights(), agent.embedding.get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(trained, own)
     assert float(agent.exploration.epsilon_at(agent.exploration.steps)) == pytest.approx(
         CONFIG.epsilon_end
     )
