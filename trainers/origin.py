@@ -1,5 +1,6 @@
 """Where a run comes from: which command, which commit."""
 
+import os
 import shlex
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parents[1]
 _FILE = "commands.txt"
+_DECIDES_LAST_DIGITS = "TF_ENABLE_ONEDNN_OPTS"  # of the environment: other kernels, other rounding
 
 
 def note(run_dir: Path) -> None:
@@ -15,6 +17,8 @@ def note(run_dir: Path) -> None:
     if program.is_relative_to(_ROOT):
         program = program.relative_to(_ROOT)
     command = shlex.join(["python", str(program), *sys.argv[1:]])
+    if _DECIDES_LAST_DIGITS in os.environ:
+        command = f"{_DECIDES_LAST_DIGITS}={os.environ[_DECIDES_LAST_DIGITS]} {command}"
     with (run_dir / _FILE).open("a") as file:
         file.write(f"{commit()}: {command}\n")
 
