@@ -129,9 +129,10 @@ class NecLearner(EpisodicLearner):
 
     def _finish_updates(self) -> None:
         """Applies the gradients that are under way, if there are any."""
-        pending, self._pending = self._pending, []
-        for update in pending:
-            info, gradients = update.result()
+        # All of them first: what one moves, another may still be reading.
+        computed = [update.result() for update in self._pending]
+        self._pending = []
+        for info, gradients in computed:
             self._apply(gradients)
             self._sums["updates"] += 1
             self._sums["loss"] += float(info.loss)

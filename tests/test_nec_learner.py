@@ -1,3 +1,6 @@
+import itertools
+import time
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -140,6 +143,28 @@ def test_the_network_stands_still_while_gradients_are_computed():
     learner._finish_updates()
     moved = learner.agent.embedding.get_weights()
     assert any((old != new).any() for old, new in zip(before, moved, strict=True))
+
+
+def test_how_long_an_update_takes_decides_nothing():
+    weights = []
+    for slow in (None, 0, 1):  # of the two that begin together
+        environment = make_environment()
+        learner = make_learner(environment)
+        calls = itertools.count()
+
+        def compute(experience, slow=slow, calls=calls, gradients=learner._gradients):
+            if next(calls) % 2 == slow:
+                time.sleep(0.02)
+            return gradients(experience)
+
+        learner._gradients = compute
+        drive(learner, environment, 100)
+        learner._finish_updates()
+        assert next(calls) > 10
+        weights.append(learner.agent.trained.get_weights())
+    for one, other in itertools.combinations(weights, 2):
+        for got, wanted in zip(one, other, strict=True):
+            np.testing.assert_array_equal(got, wanted)
 
 
 def test_a_failure_in_the_other_thread_is_raised_in_this_one():
