@@ -8,7 +8,7 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parents[1]
 _FILE = "commands.txt"
-_DECIDES_LAST_DIGITS = "TF_ENABLE_ONEDNN_OPTS"  # of the environment: other kernels, other rounding
+_ROUNDING, _USUAL = "TF_ENABLE_ONEDNN_OPTS", "1"  # decides the last digits; `trainers.program`
 
 
 def note(run_dir: Path) -> None:
@@ -17,8 +17,9 @@ def note(run_dir: Path) -> None:
     if program.is_relative_to(_ROOT):
         program = program.relative_to(_ROOT)
     command = shlex.join(["python", str(program), *sys.argv[1:]])
-    if _DECIDES_LAST_DIGITS in os.environ:
-        command = f"{_DECIDES_LAST_DIGITS}={os.environ[_DECIDES_LAST_DIGITS]} {command}"
+    rounding = os.environ.get(_ROUNDING, _USUAL)
+    if rounding != _USUAL:
+        command = f"{_ROUNDING}={rounding} {command}"
     with (run_dir / _FILE).open("a") as file:
         file.write(f"{commit()}: {command}\n")
 
