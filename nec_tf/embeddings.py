@@ -68,6 +68,17 @@ def mlp(
     )
 
 
+def of_length(model: tf.keras.Model, length: float) -> tf.keras.Model:
+    """Returns a network whose keys all have one length: what is learnt is their direction.
+
+    Args:
+        model: A network from observations to keys; its variables are shared.
+        length: Of every key.
+    """
+    layers = [model, tf.keras.layers.UnitNormalization(), tf.keras.layers.Rescaling(length)]
+    return tf.keras.Sequential(layers, name=f"{model.name}_of_length")
+
+
 def random_projection(
     observation_shape: Sequence[int], key_size: int = 64, seed: int | None = None
 ) -> tf.keras.Model:

@@ -20,6 +20,7 @@ from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 from tf_agents.typing import types
 
+from nec_tf import embeddings
 from nec_tf.episodic_agent import Experience
 from nec_tf.episodic_learner import EpisodicLearner
 from nec_tf.graphs import Graph
@@ -50,6 +51,8 @@ class NecLearner(EpisodicLearner):
         seed: int,
     ) -> None:
         """A learner that knows nothing yet; arguments as in `NecAgent`."""
+        if config.key_length:
+            embedding = embeddings.of_length(embedding, config.key_length)
         super().__init__(NecAgent(time_step_spec, action_spec, embedding, config, seed))
         self._config = config
         observation = self.agent.time_step_spec.observation

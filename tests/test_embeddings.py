@@ -43,6 +43,19 @@ def test_mlp_without_hidden_layers_is_one_linear_map():
     np.testing.assert_allclose(model(2 * x), 2 * model(x), rtol=1e-5)
 
 
+def test_keys_of_one_length_keep_their_direction():
+    model = embeddings.mlp((3,), key_size=2, seed=0)
+    fixed = embeddings.of_length(model, 5.0)
+    x = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
+    keys, same = model(x).numpy(), fixed(x).numpy()
+    np.testing.assert_allclose(np.linalg.norm(same, axis=1), 5.0, rtol=1e-5)
+    lengths = np.linalg.norm(keys, axis=1, keepdims=True)
+    np.testing.assert_allclose(same, 5.0 * keys / lengths, rtol=1e-4, atol=1e-6)
+    assert lengths.std() > 0.01
+    model.set_weights([2 * weight for weight in model.get_weights()])
+    assert not np.allclose(fixed(x), same)  # the variables are shared
+
+
 MAKERS = [
     lambda seed: embeddings.nature_dqn((44, 44, 2), 4, seed),
     lambda seed: embeddings.mlp((8,), 8, (8, 8), seed),

@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 import time
 
@@ -25,10 +26,10 @@ CONFIG = NecConfig(
 )
 
 
-def make_learner(environment, seed=0):
+def make_learner(environment, seed=0, config=CONFIG):
     specs = environment.time_step_spec(), environment.action_spec()
     tf.keras.utils.set_random_seed(seed)
-    return NecLearner(*specs, embeddings.mlp((1,), 4, seed=seed), CONFIG, seed)
+    return NecLearner(*specs, embeddings.mlp((1,), 4, seed=seed), config, seed)
 
 
 def make_environment(count=1):
@@ -69,6 +70,18 @@ def test_every_finished_step_reaches_memory_and_replay():
     assert metrics["replay"] == 36
     assert metrics["memory"] <= 18  # nine states, two actions
     assert metrics["known_states"] == pytest.approx(1 - metrics["memory"] / 36)
+
+
+@pytest.mark.parametrize("averaging", [0.0, 0.99])
+def test_keys_have_the_length_that_is_set_after_training_too(averaging):
+    environment = make_environment()
+    config = dataclasses.replace(CONFIG, key_length=2.0, averaging=averaging, keys_learning_rate=0)
+    learner = make_learner(environment, config=config)
+    drive(learner, environment, 100)
+    assert learner.metrics()["loss"] > 0
+    keys = learner.agent.dnd.tables.keys.numpy()[1 : 1 + int(learner.agent.dnd.sizes.sum())]
+    np.testing.assert_allclose(np.linalg.norm(keys, axis=1), 2.0, rtol=1e-5)
+    assert len(np.unique(keys.round(3), axis=0)) > 5
 
 
 def test_metrics_are_means_since_the_last_call_and_named():

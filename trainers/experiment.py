@@ -1,5 +1,6 @@
 """The one experiment loop: act, learn, log, evaluate, save; for any agent and any task."""
 
+import signal
 import sys
 
 import numpy as np
@@ -33,8 +34,10 @@ class Experiment:
         )
 
     def run(self) -> bool:
-        """Trains to the end; returns False where Ctrl-C came first. Saves in both cases."""
+        """Trains to the end; returns False where Ctrl-C came first, or a polite kill. Saves."""
         settings, progress = self._run.settings, self._run.progress
+        # Clusters and `kill` ask so: what Ctrl-C does is what they want.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         with self._bar() as bar:
             try:
                 time_step = None

@@ -95,7 +95,8 @@ def test_a_finished_run_goes_on_with_more_frames(tmp_path):
     assert float(after[-1]["memory"]) > float(before[-1]["memory"])
 
 
-def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_kill_save_and_the_same_command_goes_on(asked, tmp_path):
     command = [sys.executable, ROOT / "trainers" / "train_gym.py", *CARTPOLE, "--frames=100000"]
     command += [f"--run_dir={tmp_path}", "--eval_every_frames=100000"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -104,7 +105,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
         assert time.time() < deadline
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(asked)
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     assert "the same command goes on" in output
