@@ -5,8 +5,11 @@ DQN (Mnih et al., 2015).
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
+
+_NO_LENGTH = 1e-12  # squared: a key of zeros stays where it is
 
 
 def nature_dqn(
@@ -68,15 +71,35 @@ def mlp(
     )
 
 
-def of_length(model: tf.keras.Model, length: float) -> tf.keras.Model:
-    """Returns a network whose keys all have one length: what is learnt is their direction.
+@tf.keras.utils.register_keras_serializable("nec_tf")
+class FixedLength(tf.keras.layers.Layer):
+    """Makes every key as long as the others: what is learnt is its direction."""
 
-    Args:
-        model: A network from observations to keys; its variables are shared.
-        length: Of every key.
-    """
-    layers = [model, tf.keras.layers.UnitNormalization(), tf.keras.layers.Rescaling(length)]
-    return tf.keras.Sequential(layers, name=f"{model.name}_of_length")
+    def __init__(self, length: float, **kwargs: Any) -> None:
+        """A layer that has no weights.
+
+        Args:
+            length: Of every key.
+            **kwargs: As in every Keras layer.
+        """
+        super().__init__(**kwargs)
+        self.length = length
+
+    def call(self, keys: tf.Tensor) -> tf.Tensor:
+        """From keys [B, key_size] of any length to keys of the fixed one."""
+        d2 = tf.reduce_sum(tf.square(keys), axis=-1, keepdims=True)
+        # One factor for each key: written otherwise, TensorFlow's optimiser of graphs rounds the
+        # same keys differently in different graphs.
+        return keys * (self.length * tf.math.rsqrt(tf.maximum(d2, _NO_LENGTH)))
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what the constructor takes."""
+        return {**super().get_config(), "length": self.length}
+
+
+def of_length(model: tf.keras.Model, length: float) -> tf.keras.Model:
+    """Returns a network from observations to keys with keys of one length; it shares variables."""
+    return tf.keras.Sequential([model, FixedLength(length)], name=f"{model.name}_of_length")
 
 
 def random_projection(

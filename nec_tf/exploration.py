@@ -13,7 +13,7 @@ class ExplorationConfig:
     """How epsilon falls: level, in a line, level."""
 
     epsilon_start: float = setting(1.0, "share of random actions at first [reported]")
-    epsilon_end: float = setting(0.02, "share of random actions in the end [ours]")
+    epsilon_end: float = setting(0.01, "share of random actions in the end [ours]")
     epsilon_from: int = setting(1_000, "step at which epsilon begins to fall [ours]")
     epsilon_until: int = setting(10_000, "step at which epsilon is down [ours]")
     evaluation_epsilon: float = setting(0.01, "share of random actions in evaluations [ours]")

@@ -22,12 +22,12 @@ class NecConfig(EpisodicConfig):
 
     # Tuned in the paper but not given there.
     alpha: float = setting(dnd.ALPHA, "step of the update of a known state's value [reported]")
-    learning_rate: float = setting(1e-4, "of the embedding network [ours]")
+    learning_rate: float = setting(3e-4, "of the embedding network [ours]")
     averaging: float = setting(
         0.99, "decay of the mean of the network's weights that makes keys; 0 for the newest [ours]"
     )
     key_length: float = setting(
-        0.0, "length of all keys, which keeps them from running away; 0 for any [ours]"
+        3.0, "length of all keys, which keeps them from running away; 0 for any [ours]"
     )
     keys_learning_rate: float = setting(1e-4, "of stored keys; 0 leaves them as written [ours]")
     values_learning_rate: float = setting(1.0, "of stored values; 0 likewise [ours]")

@@ -52,8 +52,12 @@ def test_keys_of_one_length_keep_their_direction():
     lengths = np.linalg.norm(keys, axis=1, keepdims=True)
     np.testing.assert_allclose(same, 5.0 * keys / lengths, rtol=1e-4, atol=1e-6)
     assert lengths.std() > 0.01
-    model.set_weights([2 * weight for weight in model.get_weights()])
+    again = tf.keras.models.clone_model(fixed)
+    again.set_weights(fixed.get_weights())
+    np.testing.assert_array_equal(again(x), same)
+    model.set_weights([weight + 1 for weight in model.get_weights()])
     assert not np.allclose(fixed(x), same)  # the variables are shared
+    np.testing.assert_array_equal(embeddings.FixedLength(5.0)(np.zeros((1, 2), np.float32)), 0.0)
 
 
 MAKERS = [
