@@ -16,7 +16,7 @@ from absl import app, flags
 
 from export.exporting import LOOKUPS, describe, export
 from trainers.errors import UserError
-from trainers.run import load_run
+from trainers.run import load_trained_run
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("run_dir", None, "Folder of a run of train_atari.py or train_gym.py.")
@@ -30,7 +30,7 @@ def main() -> None:
     """Exports and says what was written."""
     if FLAGS.run_dir is None or FLAGS.output_dir is None:
         raise UserError("--run_dir and --output_dir are wanted: from where, and where to")
-    run = load_run(FLAGS.run_dir)
+    run = load_trained_run(FLAGS.run_dir)
     arguments = FLAGS.lookup, FLAGS.recall, FLAGS.version
     folder = export(run, Path(FLAGS.output_dir), *arguments, say=lambda text: print(text + " ..."))
     print(describe(folder))

@@ -16,7 +16,7 @@ from absl import app, flags
 
 from trainers import evaluation
 from trainers.errors import UserError
-from trainers.run import load_run
+from trainers.run import load_trained_run
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("run_dir", None, "Folder of a run of train_atari.py or train_gym.py.")
@@ -31,7 +31,7 @@ def main() -> None:
         raise UserError("--run_dir is wanted: the folder of a run, such as runs/nec-frostbite-1")
     if FLAGS.eval_episodes < 1:
         raise UserError(f"--eval_episodes must be at least 1, not {FLAGS.eval_episodes}")
-    run = load_run(FLAGS.run_dir)
+    run = load_trained_run(FLAGS.run_dir)
     task = run.task
     run.learner.begin_evaluation(FLAGS.seed)
     evaluator = evaluation.Evaluator(task, run.learner.agent.policy, FLAGS.eval_episodes)

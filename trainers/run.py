@@ -78,6 +78,7 @@ class Run:
         environment: For training.
         learner: The agent, and what it learns with.
         progress: How far it is.
+        resumed: Whether there was a checkpoint to go on from.
     """
 
     def __init__(self, run_dir: str | Path, task: Task, settings: Settings, config: Any) -> None:
@@ -118,6 +119,7 @@ class Run:
 
     def _resume(self) -> Progress:
         saved = self.folder.load_checkpoint(self._checkpoint)
+        self.resumed = saved is not None
         if saved is None:
             if self.settings.init_memory:
                 import_memories(self.learner.agent, self.settings.init_memory.split(","))
@@ -137,6 +139,18 @@ def load_run(run_dir: str | Path) -> Run:
     names = [field.name for field in dataclasses.fields(Settings)]
     settings = Settings(**{name: recorded.pop(name) for name in names if name in recorded})
     return Run(run_dir, task_from(recorded), settings, config)
+
+
+def load_trained_run(run_dir: str | Path) -> Run:
+    """Returns the run of a folder as its newest checkpoint has it; without one there is nothing."""
+    run = load_run(run_dir)
+    if not run.resumed:
+        every = run.settings.checkpoint_every_frames
+        raise UserError(
+            f"{run_dir} has no checkpoint yet: a run saves every {every:,} frames"
+            " (--checkpoint_every_frames), at its end, and when Ctrl-C or kill stops it"
+        )
+    return run
 
 
 def default_run_dir(agent: str, task: Task, seed: int) -> str:

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -150,6 +151,15 @@ def test_mistakes_get_a_sentence_and_an_exit_code(tmp_path, program, flags, code
     done = run(program, *flags, check=False, cwd=tmp_path)
     assert done.returncode == code
     assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_run_without_a_checkpoint_is_not_evaluated(tmp_path):
+    run("train_gym.py", *CARTPOLE, "--frames=60", "--novideo", f"--run_dir={tmp_path}")
+    shutil.rmtree(tmp_path / "checkpoints")
+    done = run("evaluate.py", f"--run_dir={tmp_path}", check=False)
+    assert done.returncode == 2
+    assert "has no checkpoint yet" in done.stderr
     assert "Traceback" not in done.stderr
 
 
