@@ -41,12 +41,13 @@ class Experiment:
         with self._bar() as bar:
             try:
                 time_step = None
-                while progress.frames < settings.frames:
-                    before = progress.frames
-                    time_step = self._driver.run(_CHUNK, time_step)
-                    progress.frames += self._returns.take_steps() * self._run.task.frames_per_step
-                    bar.update(progress.frames - before)
-                    self._look_around(bar, before)
+                while progress.seen_to < settings.frames:
+                    if progress.frames < settings.frames:
+                        time_step = self._driver.run(_CHUNK, time_step)
+                        taken = self._returns.take_steps() * self._run.task.frames_per_step
+                        progress.frames += taken
+                        bar.update(taken)
+                    self._look_around(bar)
             except KeyboardInterrupt:
                 bar.set_description("saving")
                 self._run.save()
@@ -55,20 +56,23 @@ class Experiment:
                 self._log.flush()
         return True
 
-    def _look_around(self, bar: tqdm, before: int) -> None:
-        """Evaluates, logs and saves, each when it is due since `before`."""
-        settings = self._run.settings
-        done = self._run.progress.frames >= settings.frames
+    def _look_around(self, bar: tqdm) -> None:
+        """Evaluates, logs and saves, each when it is due; what Ctrl-C breaks off is due again."""
+        settings, progress = self._run.settings, self._run.progress
+        done = progress.frames >= settings.frames
         evaluation: dict[str, float] = {}
-        if done or self._due(before, settings.eval_every_frames):
+        if done or self._due(settings.eval_every_frames):
             evaluation = self._evaluate(bar)
-        if evaluation or self._due(before, settings.log_every_frames):
+        if evaluation or self._due(settings.log_every_frames):
             self._write_metrics(bar, evaluation)
-        if done or self._due(before, settings.checkpoint_every_frames):
+        save = done or self._due(settings.checkpoint_every_frames)
+        progress.seen_to = progress.frames
+        if save:
             self._run.save()
 
-    def _due(self, before: int, every: int) -> bool:
-        return before // every < self._run.progress.frames // every
+    def _due(self, every: int) -> bool:
+        progress = self._run.progress
+        return progress.seen_to // every < progress.frames // every
 
     def _bar(self) -> tqdm:
         return tqdm(

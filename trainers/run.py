@@ -61,9 +61,17 @@ class Settings:
 
 @dataclasses.dataclass
 class Progress:
-    """How far a run is; part of its checkpoints."""
+    """How far a run is; part of its checkpoints.
+
+    Attributes:
+        frames: Trained on.
+        seen_to: Up to which of them all evaluations, metrics and checkpoints were made.
+        episodes: Finished, as far as metrics tell.
+        best_evaluation: Mean score.
+    """
 
     frames: int = 0
+    seen_to: int = 0
     episodes: int = 0
     best_evaluation: float | None = None
 
