@@ -29,7 +29,7 @@ def define_run_flags(frames: int, eval_every_frames: int, log_every_frames: int,
     flags.DEFINE_integer(
         "eval_every_frames", eval_every_frames, f"From one evaluation to the next, in {unit}."
     )
-    flags.DEFINE_integer("eval_episodes", 10, "Episodes of an evaluation.")
+    flags.DEFINE_integer("eval_episodes", 30, "Episodes of an evaluation.")
     flags.DEFINE_integer(
         "checkpoint_every_frames", eval_every_frames, f"Between checkpoints, in {unit}."
     )
