@@ -13,6 +13,7 @@ from trainers.program import guarded  # first: it makes the libraries start quie
 from pathlib import Path
 
 from absl import app, flags
+from tqdm import tqdm
 
 from trainers import evaluation
 from trainers.errors import UserError
@@ -35,7 +36,8 @@ def main() -> None:
     task = run.task
     run.learner.begin_evaluation(FLAGS.seed)
     evaluator = evaluation.Evaluator(task, run.learner.agent.policy, FLAGS.eval_episodes)
-    episodes = evaluator.play(FLAGS.seed)
+    with tqdm(total=FLAGS.eval_episodes, desc="evaluating", unit="episode") as bar:
+        episodes = evaluator.play(FLAGS.seed, lambda over: bar.update(over - bar.n))
     frames = run.progress.frames
     print(f"{FLAGS.run_dir} at {frames:,} frames, {FLAGS.eval_episodes} episodes of {task.name}:")
     print("scores  " + " ".join(f"{episode.score:g}" for episode in episodes))

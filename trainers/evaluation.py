@@ -1,5 +1,6 @@
 """Evaluation: whole episodes with the agent's own policy, in environments of their own."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,8 +44,13 @@ class Evaluator:
         self._initial_state = policy.get_initial_state(episodes)
         self.last_observation: np.ndarray | None = None
 
-    def play(self, seed: int) -> list[Episode]:
-        """Plays the first episode of each environment; the seed decides how they begin."""
+    def play(self, seed: int, over: Callable[[int], Any] = lambda count: None) -> list[Episode]:
+        """Plays the first episode of each environment.
+
+        Args:
+            seed: Decides how they begin.
+            over: Told how many are over, each time that another one is.
+        """
         environment = self._task.environment(self._episodes, seed, evaluation=True)
         seeds = environment.seed(seed)
         time_step = environment.reset()
@@ -60,7 +66,10 @@ class Evaluator:
                 actions[i].append(int(chosen[i]))
             time_step = environment.step(chosen)
             scores += np.where(playing, time_step.reward, 0.0)
-            playing &= time_step.step_type != ts.StepType.LAST
+            ended = playing & (time_step.step_type == ts.StepType.LAST)
+            if ended.any():
+                playing &= ~ended
+                over(int(np.sum(~playing)))
         environment.close()
         return [
             Episode(float(score), member_seed, taken)

@@ -14,6 +14,7 @@ from trainers.run import Run
 from trainers.run_folder import MetricsLog
 
 _CHUNK = 50  # steps of the driver between two looks at the clock
+_ON_A_TERMINAL = sys.stderr.isatty()
 
 
 class Experiment:
@@ -82,7 +83,7 @@ class Experiment:
             unit="frame",
             unit_scale=True,
             dynamic_ncols=True,
-            mininterval=0.5 if sys.stderr.isatty() else 30.0,  # a log file wants fewer lines
+            mininterval=0.5 if _ON_A_TERMINAL else 30.0,  # a log file wants fewer lines
             smoothing=0.1,
         )
 
@@ -102,10 +103,16 @@ class Experiment:
 
     def _evaluate(self, bar: tqdm) -> dict[str, float]:
         """Evaluates with seeds of its own and films the best evaluation so far."""
-        bar.set_description("evaluating")
         seed = self._run.seed_for("evaluate")
         self._run.learner.begin_evaluation(seed)
-        episodes = self._evaluator.play(seed)
+
+        def tell(over: int) -> None:
+            total = self._run.settings.eval_episodes
+            # A log file wants one line and not thirty.
+            bar.set_description(f"evaluating {over}/{total}", refresh=not over or _ON_A_TERMINAL)
+
+        tell(0)
+        episodes = self._evaluator.play(seed, tell)
         summary = summarise(self._run.task, episodes)
         seen = self._evaluator.last_observation
         if seen is not None and seen.ndim == 3:

@@ -19,7 +19,10 @@ def random_policy(task):
 def test_scores_are_those_of_whole_episodes_played_again_by_hand():
     task = tasks.gym_task("CartPole-v1")
     tf.random.set_seed(0)
-    episodes = evaluation.Evaluator(task, random_policy(task), 4).play(seed=7)
+    over: list[int] = []
+    episodes = evaluation.Evaluator(task, random_policy(task), 4).play(7, over.append)
+    lengths = np.sort([len(episode.actions) for episode in episodes])
+    assert over == [int(np.sum(lengths <= length)) for length in np.unique(lengths)]
     for episode in episodes:
         env = task.make_env(True)
         env.reset(seed=episode.seed)
