@@ -127,6 +127,7 @@ class EpisodicAgent(tf_agent.TFAgent):
                 self.exploration.generator,
                 info_spec,
                 name="episodic_collect_policy",
+                repeated=self.exploration.repeated,
             ),
             train_sequence_length=None,
             num_outer_dims=1,

@@ -11,6 +11,7 @@ from tf_agents.trajectories import policy_step
 from tf_agents.trajectories import time_step as ts
 from tf_agents.typing import types
 
+from nec_tf.exploration import RepeatedActions
 from nec_tf.graphs import Graph, to_numpy
 
 
@@ -54,6 +55,7 @@ class EpsilonGreedyPolicy(tf_policy.TFPolicy):
         generator: tf.random.Generator,
         info_spec: NecInfo | tuple = (),
         name: str = "epsilon_greedy_policy",
+        repeated: RepeatedActions | None = None,
     ) -> None:
         """A policy.
 
@@ -66,11 +68,13 @@ class EpsilonGreedyPolicy(tf_policy.TFPolicy):
             generator: Source of chance; it belongs to the agent and is checkpointed with it.
             info_spec: Of what is reported beside the action.
             name: Of the policy.
+            repeated: Makes random actions last; without it each step's is drawn anew.
         """
         super().__init__(time_step_spec, action_spec, info_spec=info_spec, name=name)
         self._q_values = q_values
         self._epsilon = epsilon
         self._generator = generator
+        self._repeated = repeated
         self._num_actions = int(self.action_spec.maximum) + 1
 
     def _q_and_info(self, observation: tf.Tensor) -> tuple[tf.Tensor, Any]:
@@ -98,9 +102,17 @@ class EpsilonGreedyPolicy(tf_policy.TFPolicy):
         """Returns actions [B] by the Q-values [B, A]."""
         batch = tf.shape(q)[0]
         greedy = tf.argmax(q, axis=-1, output_type=self.action_spec.dtype)
+        random, other = self._random_actions(batch)
+        return tf.where(random, other, greedy)
+
+    def _random_actions(self, batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns whether actions are random, [B], and which ones they are then, [B]."""
+        if self._repeated is not None:
+            random, other = self._repeated(self._epsilon_for(batch), batch, self._num_actions)
+            return random, tf.cast(other, self.action_spec.dtype)
         chance = self._generator.uniform([batch])
         other = self._generator.uniform([batch], 0, self._num_actions, self.action_spec.dtype)
-        return tf.where(chance < self._epsilon_for(batch), other, greedy)
+        return chance < self._epsilon_for(batch), other
 
     def _epsilon_for(self, batch: tf.Tensor) -> tf.Tensor:
         return tf.convert_to_tensor(

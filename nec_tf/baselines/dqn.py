@@ -131,7 +131,9 @@ class DqnAgent(dqn_agent.DqnAgent):
         policy = EpsilonGreedyPolicy(
             *spec, self._evaluation_epsilon, exploration.evaluation_generator
         )
-        collect_policy = EpsilonGreedyPolicy(*spec, exploration.next_epsilon, exploration.generator)
+        collect_policy = EpsilonGreedyPolicy(
+            *spec, exploration.next_epsilon, exploration.generator, repeated=exploration.repeated
+        )
         return policy, collect_policy
 
     def _q_values(self, observation: tf.Tensor) -> tf.Tensor:
