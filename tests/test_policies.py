@@ -92,6 +92,19 @@ def test_acting_in_parts_is_acting():
         np.testing.assert_allclose(step.info.best_q, expected.info.best_q, rtol=1e-6)
 
 
+def test_repeated_random_actions_take_the_place_of_single_ones():
+    def repeated(epsilon, batch, num_actions):
+        assert float(epsilon) == pytest.approx(0.3)
+        assert (int(batch), num_actions) == (3, 4)
+        return tf.constant([True, False, True]), tf.constant([2, 2, 0])
+
+    generator = tf.random.Generator.from_seed(0)
+    policy = EpsilonGreedyPolicy(
+        TIME_STEP_SPEC, ACTION_SPEC, lambda q: q, 0.3, generator, repeated=repeated
+    )
+    assert act(policy, np.tile([0, 3, 1, 2], (3, 1))).action.numpy().tolist() == [2, 1, 0]
+
+
 def test_q_values_of_any_kind_are_enough():
     generator = tf.random.Generator.from_seed(0)
     policy = EpsilonGreedyPolicy(TIME_STEP_SPEC, ACTION_SPEC, lambda q: -q, 0.0, generator)
