@@ -72,34 +72,34 @@ def mlp(
 
 
 @tf.keras.utils.register_keras_serializable("nec_tf")
-class LongestKey(tf.keras.layers.Layer):
-    """Shortens keys that are too long, so that a network cannot run away from its memory."""
+class FixedLength(tf.keras.layers.Layer):
+    """Makes every key as long as the others: what is learnt is its direction."""
 
     def __init__(self, length: float, **kwargs: Any) -> None:
         """A layer that has no weights.
 
         Args:
-            length: That no key exceeds.
+            length: Of every key.
             **kwargs: As in every Keras layer.
         """
         super().__init__(**kwargs)
         self.length = length
 
     def call(self, keys: tf.Tensor) -> tf.Tensor:
-        """From keys [B, key_size] of any length to ones that are at most as long as allowed."""
+        """From keys [B, key_size] of any length to keys of the fixed one."""
         d2 = tf.reduce_sum(tf.square(keys), axis=-1, keepdims=True)
         # One factor for each key: written otherwise, TensorFlow's optimiser of graphs rounds the
         # same keys differently in different graphs.
-        return keys * tf.minimum(1.0, self.length * tf.math.rsqrt(tf.maximum(d2, _NO_LENGTH)))
+        return keys * (self.length * tf.math.rsqrt(tf.maximum(d2, _NO_LENGTH)))
 
     def get_config(self) -> dict[str, Any]:
         """Returns what the constructor takes."""
         return {**super().get_config(), "length": self.length}
 
 
-def no_longer_than(model: tf.keras.Model, length: float) -> tf.keras.Model:
-    """Returns the same network, sharing its variables, whose keys are at most so long."""
-    return tf.keras.Sequential([model, LongestKey(length)], name=f"{model.name}_bounded")
+def of_length(model: tf.keras.Model, length: float) -> tf.keras.Model:
+    """Returns a network from observations to keys with keys of one length; it shares variables."""
+    return tf.keras.Sequential([model, FixedLength(length)], name=f"{model.name}_of_length")
 
 
 def random_projection(

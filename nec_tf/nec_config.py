@@ -26,13 +26,17 @@ class NecConfig(EpisodicConfig):
     averaging: float = setting(
         0.99, "decay of the mean of the network's weights that makes keys; 0 for the newest [ours]"
     )
-    longest_key: float = setting(
-        10.0, "length that no key exceeds, so that they cannot run away; 0 for any [ours]"
+    key_length: float = setting(
+        3.0, "length of all keys, which keeps them from running away; 0 for any [ours]"
     )
     keys_learning_rate: float = setting(1e-4, "of stored keys; 0 leaves them as written [ours]")
     values_learning_rate: float = setting(1.0, "of stored values; 0 likewise [ours]")
 
     # Left open by the paper.
+    epsilon_end: float = setting(0.1, "share of random actions in the end [ours]")
+    exploration_repeats: int = setting(
+        100, "steps that a random action is repeated at most; 1 draws each step anew [ours]"
+    )
     learning_starts: int = setting(2_000, "states in the replay before the first update [ours]")
     rmsprop_decay: float = setting(DECAY, "of the mean square [reported]")
     rmsprop_epsilon: float = setting(EPSILON, "inside the root [reported]")
@@ -43,7 +47,7 @@ class NecConfig(EpisodicConfig):
         require_at_least_1(
             self, "replay_capacity", "batch_size", "update_period", "learning_starts"
         )
-        for name in ("learning_rate", "longest_key", "keys_learning_rate", "values_learning_rate"):
+        for name in ("learning_rate", "key_length", "keys_learning_rate", "values_learning_rate"):
             require(getattr(self, name) >= 0, f"{name} must not be negative", getattr(self, name))
         require(0.0 <= self.averaging < 1.0, "averaging must be 0 or below 1", self.averaging)
         require(0.0 < self.alpha <= 1.0, "alpha must be above 0 and at most 1", self.alpha)

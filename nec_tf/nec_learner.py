@@ -51,8 +51,8 @@ class NecLearner(EpisodicLearner):
         seed: int,
     ) -> None:
         """A learner that knows nothing yet; arguments as in `NecAgent`."""
-        if config.longest_key:
-            embedding = embeddings.no_longer_than(embedding, config.longest_key)
+        if config.key_length:
+            embedding = embeddings.of_length(embedding, config.key_length)
         super().__init__(NecAgent(time_step_spec, action_spec, embedding, config, seed))
         self._config = config
         observation = self.agent.time_step_spec.observation

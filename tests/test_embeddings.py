@@ -43,26 +43,21 @@ def test_mlp_without_hidden_layers_is_one_linear_map():
     np.testing.assert_allclose(model(2 * x), 2 * model(x), rtol=1e-5)
 
 
-def test_keys_that_are_too_long_keep_their_direction_and_others_all_they_are():
+def test_keys_of_one_length_keep_their_direction():
     model = embeddings.mlp((3,), key_size=2, seed=0)
+    fixed = embeddings.of_length(model, 5.0)
     x = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
-    keys = model(x).numpy()
-    lengths = np.linalg.norm(keys, axis=1)
-    longest = float(np.median(lengths)) + 1e-3
-    bounded = embeddings.no_longer_than(model, longest)
-    answer = bounded(x).numpy()
-    long = lengths > longest
-    assert long.sum() == 3
-    np.testing.assert_array_equal(answer[~long], keys[~long])
-    np.testing.assert_allclose(
-        answer[long], longest * keys[long] / lengths[long, None], rtol=1e-4, atol=1e-6
-    )
-    again = tf.keras.models.clone_model(bounded)
-    again.set_weights(bounded.get_weights())
-    np.testing.assert_array_equal(again(x), answer)
+    keys, same = model(x).numpy(), fixed(x).numpy()
+    np.testing.assert_allclose(np.linalg.norm(same, axis=1), 5.0, rtol=1e-5)
+    lengths = np.linalg.norm(keys, axis=1, keepdims=True)
+    np.testing.assert_allclose(same, 5.0 * keys / lengths, rtol=1e-4, atol=1e-6)
+    assert lengths.std() > 0.01
+    again = tf.keras.models.clone_model(fixed)
+    again.set_weights(fixed.get_weights())
+    np.testing.assert_array_equal(again(x), same)
     model.set_weights([weight + 1 for weight in model.get_weights()])
-    assert not np.allclose(bounded(x), answer)  # the variables are shared
-    np.testing.assert_array_equal(embeddings.LongestKey(5.0)(np.zeros((1, 2), np.float32)), 0.0)
+    assert not np.allclose(fixed(x), same)  # the variables are shared
+    np.testing.assert_array_equal(embeddings.FixedLength(5.0)(np.zeros((1, 2), np.float32)), 0.0)
 
 
 MAKERS = [

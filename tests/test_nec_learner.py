@@ -73,15 +73,14 @@ def test_every_finished_step_reaches_memory_and_replay():
 
 
 @pytest.mark.parametrize("averaging", [0.0, 0.99])
-def test_no_key_is_longer_than_was_set_after_training_too(averaging):
+def test_keys_have_the_length_that_is_set_after_training_too(averaging):
     environment = make_environment()
-    config = dataclasses.replace(CONFIG, longest_key=0.5, averaging=averaging, keys_learning_rate=0)
+    config = dataclasses.replace(CONFIG, key_length=2.0, averaging=averaging, keys_learning_rate=0)
     learner = make_learner(environment, config=config)
     drive(learner, environment, 100)
     assert learner.metrics()["loss"] > 0
     keys = learner.agent.dnd.tables.keys.numpy()[1 : 1 + int(learner.agent.dnd.sizes.sum())]
-    lengths = np.linalg.norm(keys, axis=1)
-    np.testing.assert_allclose(lengths.max(), 0.5, rtol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(keys, axis=1), 2.0, rtol=1e-5)
     assert len(np.unique(keys.round(3), axis=0)) > 5
 
 
