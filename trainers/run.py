@@ -143,10 +143,17 @@ def load_run(run_dir: str | Path) -> Run:
     if not path.exists():
         raise UserError(f"{run_dir} is not the folder of a run: it has no config.json")
     recorded = json.loads(path.read_text())
-    config = find_agent(recorded["agent"]).config(**recorded.pop("config"))
+    config_class, config = find_agent(recorded["agent"]).config, recorded.pop("config")
+    unknown = sorted({*config} - {field.name for field in dataclasses.fields(config_class)})
+    if unknown:
+        raise UserError(
+            f"{run_dir} is a run of another version of this software, with settings that are not"
+            f" known here: {', '.join(unknown)}. commands.txt in it says of which commit; use that"
+            " one, or train again"
+        )
     names = [field.name for field in dataclasses.fields(Settings)]
     settings = Settings(**{name: recorded.pop(name) for name in names if name in recorded})
-    return Run(run_dir, task_from(recorded), settings, config)
+    return Run(run_dir, task_from(recorded), settings, config_class(**config))
 
 
 def load_trained_run(run_dir: str | Path) -> Run:
