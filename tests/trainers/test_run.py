@@ -39,7 +39,7 @@ def test_a_run_of_another_version_is_refused_by_the_settings_it_has(run_dir):
     recorded = json.loads(path.read_text())
     recorded["config"]["longest_key"] = 10.0
     path.write_text(json.dumps(recorded))
-    with pytest.raises(UserError, match="another version .* not known here: longest_key"):
+    with pytest.raises(UserError, match=r"another version .* not known here: longest_key"):
         load_run(run_dir)
 
 
@@ -48,7 +48,7 @@ def test_a_run_of_a_version_that_lacked_a_setting_is_refused_by_it(run_dir):
     recorded = json.loads(path.read_text())
     del recorded["config"]["key_length"]
     path.write_text(json.dumps(recorded))
-    with pytest.raises(UserError, match="key_length was None and is now 3.0"):
+    with pytest.raises(UserError, match=r"key_length was None and is now 3\.0"):
         load_run(run_dir)
 
 
