@@ -1,6 +1,7 @@
 """Epsilon-greedy exploration: how many actions are random at which step, and for how long."""
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,15 @@ LENGTH_EXPONENT = 1.5
 
 @dataclasses.dataclass(frozen=True)
 class ExplorationConfig:
-    """How epsilon falls: level, in a line, level."""
+    """How epsilon falls: level, then in a line or by a power of the step, level again."""
 
     epsilon_start: float = setting(1.0, "share of random actions at first [reported]")
     epsilon_end: float = setting(0.01, "share of random actions in the end [ours]")
     epsilon_from: int = setting(1_000, "step at which epsilon begins to fall [ours]")
     epsilon_until: int = setting(10_000, "step at which epsilon is down [ours]")
+    epsilon_fall: str = setting(
+        "linear", "linear, or power: fast at first, a line where both scales are logarithmic"
+    )
     evaluation_epsilon: float = setting(0.01, "share of random actions in evaluations [ours]")
     exploration_repeats: int = setting(
         1, "steps that a random action is repeated at most; 1 draws each step anew [paper]"
@@ -35,6 +39,16 @@ class ExplorationConfig:
             f"epsilon_from must be before epsilon_until ({self.epsilon_until})",
             self.epsilon_from,
         )
+        falls = ("linear", "power")
+        require(
+            self.epsilon_fall in falls,
+            f"epsilon_fall must be {' or '.join(falls)}",
+            repr(self.epsilon_fall),
+        )
+        if self.epsilon_fall == "power":
+            for name in ("epsilon_start", "epsilon_end", "epsilon_from"):
+                value = getattr(self, name)
+                require(value > 0, f"{name} must be above 0 where epsilon falls by a power", value)
 
 
 class Exploration(tf.Module):
@@ -64,8 +78,13 @@ class Exploration(tf.Module):
     def epsilon_at(self, step: tf.Tensor) -> tf.Tensor:
         """Returns the share of random actions at a step."""
         config = self._config
-        length = config.epsilon_until - config.epsilon_from
-        done = (tf.cast(step, tf.float32) - config.epsilon_from) / length
+        step = tf.cast(step, tf.float32)
+        if config.epsilon_fall == "power":
+            step = tf.clip_by_value(step, config.epsilon_from, config.epsilon_until)
+            share = math.log(config.epsilon_end / config.epsilon_start)
+            power = share / math.log(config.epsilon_until / config.epsilon_from)
+            return config.epsilon_start * (step / config.epsilon_from) ** power
+        done = (step - config.epsilon_from) / (config.epsilon_until - config.epsilon_from)
         fall = config.epsilon_start - config.epsilon_end
         return config.epsilon_start - fall * tf.clip_by_value(done, 0.0, 1.0)
 

@@ -33,7 +33,10 @@ class NecConfig(EpisodicConfig):
     values_learning_rate: float = setting(1.0, "of stored values; 0 likewise [ours]")
 
     # Left open by the paper.
-    epsilon_end: float = setting(0.1, "share of random actions in the end [ours]")
+    epsilon_until: int = setting(250_000, "step at which epsilon is down [ours]")
+    epsilon_fall: str = setting(
+        "power", "linear, or power: fast at first, a line where both scales are logarithmic [ours]"
+    )
     exploration_repeats: int = setting(
         100, "steps that a random action is repeated at most; 1 draws each step anew [ours]"
     )

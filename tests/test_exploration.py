@@ -72,3 +72,24 @@ def test_at_most_one_step_is_plain_epsilon_greedy():
 def test_refuses_less_than_one_step():
     with pytest.raises(ValueError, match="exploration_repeats must be at least 1, not 0"):
         ExplorationConfig(exploration_repeats=0)
+
+
+def test_epsilon_falls_by_a_power_of_the_step():
+    config = ExplorationConfig(epsilon_fall="power", epsilon_from=10, epsilon_until=1000)
+    epsilon = Exploration(config, seed=0).epsilon_at
+    # From 1 at step 10 to 0.01 at step 1,000: a hundredth in a hundred times as many steps.
+    for step, expected in [(0, 1), (10, 1), (20, 0.5), (100, 0.1), (1000, 0.01), (9999, 0.01)]:
+        assert float(epsilon(step)) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epsilon_fall": "cubic"}, "epsilon_fall must be linear or power, not 'cubic'"),
+        ({"epsilon_fall": "power", "epsilon_end": 0.0}, "epsilon_end must be above 0"),
+        ({"epsilon_fall": "power", "epsilon_from": 0}, "epsilon_from must be above 0"),
+    ],
+)
+def test_refuses_falls_that_cannot_be(settings, message):
+    with pytest.raises(ValueError, match=message):
+        ExplorationConfig(**settings)

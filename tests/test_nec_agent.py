@@ -108,7 +108,8 @@ def test_the_observation_still_recognises_a_state_whose_key_drifted():
 
 
 def test_epsilon_falls_from_start_to_end_as_the_agent_acts():
-    agent = make_agent(epsilon_start=1.0, epsilon_end=0.2, epsilon_from=10, epsilon_until=20)
+    line = {"epsilon_from": 10, "epsilon_until": 20, "epsilon_fall": "linear"}
+    agent = make_agent(epsilon_start=1.0, epsilon_end=0.2, **line)
     assert [round(float(agent.exploration.epsilon_at(s)), 3) for s in (0, 10, 15, 20, 99)] == [
         *(1, 1, 0.6, 0.2, 0.2)
     ]

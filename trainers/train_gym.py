@@ -22,7 +22,7 @@ DEFAULTS = {
     "capacity": 50_000,
     "epsilon_from": 500,
     "epsilon_until": 5_000,
-    "epsilon_end": 0.01,
+    "epsilon_fall": "linear",
     "exploration_repeats": 1,  # a pole falls in ten steps
     "learning_starts": 500,
     "values_learning_rate": 0.1,
