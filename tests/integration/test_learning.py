@@ -51,7 +51,13 @@ def test_cartpole_within_3000_steps():
     random_score = play(environment, lambda step: rng.integers(0, 2, 1), 30)
     assert random_score < 40
     learner = make_learner(
-        environment, 1, epsilon_from=300, epsilon_until=2500, learning_starts=300
+        environment,
+        1,
+        epsilon_from=300,
+        epsilon_until=2500,
+        epsilon_fall="linear",
+        exploration_repeats=1,  # as trainers/train_gym.py: a pole falls in ten steps
+        learning_starts=300,
     )
     NStepDriver(environment, learner.agent.collect_policy, [learner.observe]).run(3000)
     assert play(environment, policy_act(learner.agent.policy), 10) >= 100
