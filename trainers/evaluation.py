@@ -44,12 +44,18 @@ class Evaluator:
         self._initial_state = policy.get_initial_state(episodes)
         self.last_observation: np.ndarray | None = None
 
-    def play(self, seed: int, over: Callable[[int], Any] = lambda count: None) -> list[Episode]:
+    def play(
+        self,
+        seed: int,
+        over: Callable[[int], Any] = lambda count: None,
+        before_step: Callable[[], Any] = lambda: None,
+    ) -> list[Episode]:
         """Plays the first episode of each environment.
 
         Args:
             seed: Decides how they begin.
             over: Told how many are over, each time that another one is.
+            before_step: Called before each step; may raise to break off.
         """
         environment = self._task.environment(self._episodes, seed, evaluation=True)
         seeds = environment.seed(seed)
@@ -59,6 +65,7 @@ class Evaluator:
         actions: list[list[int]] = [[] for _ in range(self._episodes)]
         playing = np.ones(self._episodes, bool)
         while playing.any():
+            before_step()
             self.last_observation = time_step.observation[np.argmax(playing)]
             acted = self._action(time_step, policy_state)
             chosen, policy_state = acted.action, acted.state

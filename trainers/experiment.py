@@ -1,6 +1,5 @@
 """The one experiment loop: act, learn, log, evaluate, save; for any agent and any task."""
 
-import signal
 import sys
 
 import numpy as np
@@ -12,6 +11,7 @@ from nec_tf.n_step_driver import NStepDriver
 from trainers.evaluation import EVALUATION_COLUMNS, Evaluator, record_video, summarise
 from trainers.run import Run
 from trainers.run_folder import MetricsLog
+from trainers.stopping import StopRequest
 
 _CHUNK = 50  # steps of the driver between two looks at the clock
 _ON_A_TERMINAL = sys.stderr.isatty()
@@ -25,6 +25,7 @@ class Experiment:
         self._run = run
         self._evaluator = Evaluator(run.task, run.learner.agent.policy, run.settings.eval_episodes)
         self._returns = EpisodeReturns()
+        self._stop = StopRequest()
         self._driver = NStepDriver(
             run.environment, run.learner.agent.collect_policy, [self._returns, run.learner.observe]
         )
@@ -37,9 +38,7 @@ class Experiment:
     def run(self) -> bool:
         """Trains to the end; returns False where Ctrl-C came first, or a polite kill. Saves."""
         settings, progress = self._run.settings, self._run.progress
-        # Clusters and `kill` ask so: what Ctrl-C does is what they want.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        with self._bar() as bar:
+        with self._stop, self._bar() as bar:
             try:
                 time_step = None
                 while progress.seen_to < settings.frames:
@@ -48,6 +47,7 @@ class Experiment:
                         taken = self._returns.take_steps() * self._run.task.frames_per_step
                         progress.frames += taken
                         bar.update(taken)
+                    self._stop.check()
                     self._look_around(bar)
             except KeyboardInterrupt:
                 bar.set_description("saving")
@@ -112,7 +112,7 @@ class Experiment:
             bar.set_description(f"evaluating {over}/{total}", refresh=not over or _ON_A_TERMINAL)
 
         tell(0)
-        episodes = self._evaluator.play(seed, tell)
+        episodes = self._evaluator.play(seed, tell, self._stop.check)
         summary = summarise(self._run.task, episodes)
         seen = self._evaluator.last_observation
         if seen is not None and seen.ndim == 3:
