@@ -28,6 +28,17 @@ class Gradients(NamedTuple):
     values: tf.IndexedSlices
 
 
+@tf.custom_gradient
+def with_centred_gradient(keys: tf.Tensor) -> tuple[tf.Tensor, Any]:
+    """Returns keys [B, key_size] as they are; what their gradients have in common is taken off.
+
+    What all keys have in common does not matter to a memory, which sees distances. But moving all
+    new keys away from those that were stored earlier changes every answer at once, and networks
+    whose states look alike learn that first: they run from their memory (docs/algorithm.md).
+    """
+    return keys, lambda gradient: gradient - tf.reduce_mean(gradient, axis=0, keepdims=True)
+
+
 @gin.configurable
 class NecAgent(EpisodicAgent):
     """Neural Episodic Control (Pritzel et al., 2017).
@@ -60,6 +71,7 @@ class NecAgent(EpisodicAgent):
         specs = time_step_spec, action_spec
         super().__init__(*specs, embedding, config, seed, train_step_counter, alpha=config.alpha)
         self._averaging = config.averaging
+        self._centred = config.centred_gradients
         self.trained = self._another(embedding) if config.averaging else embedding
         # The v1 optimizer has epsilon inside the root, as RowRMSProp does; Keras' adds it outside.
         self._optimizer = tf.compat.v1.train.RMSPropOptimizer(
@@ -103,7 +115,8 @@ class NecAgent(EpisodicAgent):
 
     def _queries(self, observation: tf.Tensor, training: bool) -> tf.Tensor:
         network = self.trained if training else self.embedding
-        return network(observation, training=training)
+        keys = network(observation, training=training)
+        return with_centred_gradient(keys) if training and self._centred else keys
 
     def _another(self, embedding: tf.keras.Model) -> tf.keras.Model:
         """Returns a network of the same architecture and weights, in variables of its own."""

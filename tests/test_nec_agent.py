@@ -9,7 +9,7 @@ from tf_agents.trajectories import time_step as ts
 from nec_tf import embeddings
 from nec_tf.episodic_agent import Experience
 from nec_tf.n_step_driver import NStepTuples
-from nec_tf.nec_agent import NecAgent
+from nec_tf.nec_agent import NecAgent, with_centred_gradient
 from nec_tf.nec_config import NecConfig
 
 TIME_STEP_SPEC = ts.time_step_spec(tf.TensorSpec([3], tf.float32))
@@ -70,6 +70,35 @@ def test_training_lowers_the_loss_and_counts_each_step_once():
     losses = [float(train(held).loss) for _ in range(150)]
     assert losses[-1] < 0.5 * losses[0]
     assert int(agent.train_step_counter) == 150
+
+
+def test_a_centred_gradient_has_no_part_that_all_keys_share():
+    keys = tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 9.0]])
+    pulls = tf.constant([[3.0, -1.0], [0.0, -1.0], [0.0, 5.0]])
+    with tf.GradientTape() as tape:
+        tape.watch(keys)
+        passed = with_centred_gradient(keys)
+        loss = tf.reduce_sum(passed * pulls)
+    np.testing.assert_array_equal(passed, keys)
+    # By hand: the mean pull is (1, 1).
+    np.testing.assert_allclose(tape.gradient(loss, keys), [[2, -2], [-1, -2], [-1, 4]])
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_updates_do_not_move_states_that_look_alike_all_together(centred):
+    # Two stored keys, and a minibatch of one state many times: all of it wants the same move.
+    agent = make_agent(centred_gradients=centred, learning_rate=1e-2, averaging=0.0)
+    agent.write(tuples(agent, 40))
+    alike = np.tile(np.ones((1, 3), np.float32), (8, 1))
+    batch = Experience(alike, np.zeros(8, np.int64), np.full(8, 9.0, np.float32), np.ones(8, bool))
+    before = agent.embedding(alike[:1]).numpy()
+    for _ in range(5):
+        agent.train(tf.nest.map_structure(tf.constant, batch))
+    moved = np.linalg.norm(agent.embedding(alike[:1]).numpy() - before)
+    if centred:
+        assert moved < 1e-5
+    else:
+        assert moved > 1e-2
 
 
 @pytest.mark.parametrize("moving", ["learning_rate", "keys_learning_rate", "values_learning_rate"])
