@@ -175,14 +175,6 @@ def test_padding_with_nan_is_not_an_answer():
     assert index.search(np.zeros((1, KEY_SIZE)), 4).tolist() == [[4, 2, -1, -1]]
 
 
-def test_padding_with_nan_is_not_a_spacing():
-    index = ScannIndex(KEY_SIZE, tree_from=2)
-    index._searcher = FakeSearcher(
-        (np.array([4, 0], np.uint32), np.array([0.25, np.nan], np.float32))
-    )
-    assert index._spacing(np.zeros((3, KEY_SIZE), np.float32)) == 0.5
-
-
 def test_the_tolerance_is_a_part_of_the_distance_to_the_outermost_neighbour():
     keys = clustered(2000)
     order = exact(keys).search(keys, P)
@@ -311,6 +303,81 @@ def test_the_index_keeps_its_own_copy_of_the_keys(tree_from):
     queries = keys[:5].copy()
     keys[:] = 77
     np.testing.assert_array_equal(index.search(queries, P), before)
+
+
+# Keys of 8 bits.
+
+
+def spread(count, seed=0):
+    """Keys of 32 numbers with 6 degrees of freedom, far enough apart for 8 bits."""
+    rng = np.random.default_rng(seed)
+    wide = np.random.default_rng(99).normal(size=(6, 32))
+    return (np.tanh(rng.normal(size=(count, 6)) @ wide)).astype(np.float32)
+
+
+def test_8_bits_find_as_many_neighbours_among_the_candidates_as_the_keys_themselves(monkeypatch):
+    keys, queries = spread(6000), spread(100, seed=1)
+    few = scann(keys, tree_from=1000)
+    assert few._grid is not None
+    monkeypatch.setattr(scann_index, "_GRID_FROM", 10_000)
+    full = scann(keys, tree_from=1000)
+    assert full._grid is None
+    assert among_candidates(full, keys, queries) >= 0.98
+    assert among_candidates(few, keys, queries) >= among_candidates(full, keys, queries) - 0.01
+
+
+def test_later_keys_of_8_bits_are_found_as_well_as_those_of_the_build(monkeypatch):
+    monkeypatch.setattr(scann_index, "_COARSEST", 1.0)  # where rounding matters most
+    keys, queries = clustered(8000), clustered(8400)[8000:]
+    index = scann(keys[:4000], tree_from=1000)
+    index.append(keys[4000:7500])
+    index.move(np.arange(500), keys[7500:])
+    held = np.concatenate([keys[7500:], keys[500:7500]])
+    true = exact(held).search(queries, P)
+    found = index.search(queries, int(index.overfetch * P))
+    hit = np.array([np.isin(row, answer) for row, answer in zip(true, found, strict=True)])
+    of_the_build = (true >= 500) & (true < 4000)
+    assert hit[of_the_build].mean() >= 0.97  # 0.69 where later keys are not put on the grid
+    assert hit[~of_the_build].mean() >= 0.97  # ... and 0.58
+
+
+def test_the_key_that_lays_the_grid_is_no_answer():
+    keys = spread(4000)
+    index = scann(keys, tree_from=1000)
+    assert len(index) == 4000
+    corner = index._grid.corner + index._centre
+    assert index.search(corner[None], 20).max() < 4000
+
+
+def test_keys_too_near_to_each_other_for_8_bits_keep_their_32():
+    assert scann(clustered(4000), tree_from=1000)._grid is None
+
+
+def test_a_number_that_is_the_same_in_all_keys_does_no_harm():
+    keys = np.concatenate([spread(4000), np.full((4000, 1), 0.3, np.float32)], axis=1)
+    index = scann(keys, tree_from=1000)
+    assert index._grid is not None
+    assert among_candidates(index, keys, keys[:50]) >= 0.98
+
+
+def test_it_is_outgrown_when_a_fifth_of_its_keys_lie_beyond_the_grid():
+    index = scann(spread(4000), tree_from=1000)
+    index.append(spread(500, seed=1))
+    assert not index.outgrown(0)
+    index.move(np.arange(900), 10 * spread(900, seed=2))
+    assert not index.outgrown(0)
+    index.move(np.arange(10), 10 * spread(10, seed=2))
+    assert index.outgrown(0)
+    index.rebuild(spread(4000))
+    assert not index.outgrown(0)
+
+
+def among_candidates(index, keys, queries):
+    """The part of the true neighbours that is among as many candidates as a lookup asks for."""
+    found = index.search(queries, int(index.overfetch * P))
+    true = exact(keys).search(queries, P)
+    hits = [np.isin(row, answer).mean() for row, answer in zip(true, found, strict=True)]
+    return float(np.mean(hits))
 
 
 # When it has to be trained again.
