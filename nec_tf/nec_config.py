@@ -30,7 +30,7 @@ class NecConfig(EpisodicConfig):
         3.0, "length of all keys, which keeps them from running away; 0 for any [ours]"
     )
     centred_gradients: bool = setting(
-        True, "whether updates may not move all keys of a minibatch in one direction [ours]"
+        False, "updates never move all keys of a minibatch together: Pong needs it [ours]"
     )
     keys_learning_rate: float = setting(1e-4, "of stored keys; 0 leaves them as written [ours]")
     values_learning_rate: float = setting(1.0, "of stored values; 0 likewise [ours]")

@@ -26,7 +26,7 @@ from nec_tf.episodic_learner import EpisodicLearner
 from nec_tf.graphs import Graph
 from nec_tf.mechanics import Mechanics, inspect
 from nec_tf.n_step_driver import NStepTuples
-from nec_tf.nec_agent import NecAgent
+from nec_tf.nec_agent import Gradients, NecAgent
 from nec_tf.nec_config import NecConfig
 from nec_tf.replay import Replay
 
@@ -60,8 +60,10 @@ class NecLearner(EpisodicLearner):
             config.replay_capacity, tuple(observation.shape), observation.dtype.as_numpy_dtype
         )
         self._rng = np.random.default_rng(seed)
-        self._gradients = Graph(self.agent.gradients)
-        self._apply = Graph(self.agent.apply)
+        # One thread for each: with more, those of two updates and of acting stood in each other's
+        # way on two cores (measured, see docs/results.md).
+        self._gradients = Graph(self.agent.gradients, inline=True)
+        self._in_turn = [Graph(self._apply_in_turn) for _ in range(_AT_ONCE)]  # of 1, 2, ...
         self._worker = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="update")
         self._pending: list[Future] = []
         self._rng_before: Mapping[str, Any] = {}  # the pending updates drew their minibatches
@@ -135,9 +137,18 @@ class NecLearner(EpisodicLearner):
         # All of them first: what one moves, another may still be reading.
         computed = [update.result() for update in self._pending]
         self._pending = []
-        for info, gradients in computed:
-            self._apply(gradients)
+        for first in range(0, len(computed), _AT_ONCE):
+            self._apply([gradients for _, gradients in computed[first : first + _AT_ONCE]])
+        for info, _ in computed:
             self._sums["updates"] += 1
             self._sums["loss"] += float(info.loss)
             self._sums["q"] += float(info.extra.q)
             self._sums["error"] += float(info.extra.error)
+
+    def _apply(self, updates: list[Gradients]) -> None:
+        """Applies at most `_AT_ONCE` updates, in one graph: variables do not wait for others."""
+        self._in_turn[len(updates) - 1](*updates)
+
+    def _apply_in_turn(self, *updates: Gradients) -> None:
+        for gradients in updates:
+            self.agent.apply(gradients)

@@ -115,14 +115,14 @@ def watch_updates(learner):
     """Notes what happens to the network and the memory, in its order."""
     happened = []
 
-    def note(name, function):
+    def note(name, function, count=lambda *arguments: 1):
         def noted(*arguments):
-            happened.append(name)
+            happened.extend([name] * count(*arguments))
             return function(*arguments)
 
         return noted
 
-    learner._apply = note("apply", learner._apply)
+    learner._apply = note("apply", learner._apply, count=len)
     learner._replay.sample = note("sample", learner._replay.sample)
     learner.agent.write = note("write", learner.agent.write)
     return happened
@@ -141,6 +141,25 @@ def test_gradients_are_applied_before_the_next_are_begun_and_before_a_write(coun
         assert event != "write" or under_way == 0
     assert most == together
     assert happened.count("apply") > 15
+
+
+def test_two_updates_that_are_applied_together_are_applied_one_after_the_other():
+    together, apart = (make_learner(make_environment()) for _ in range(2))
+    for learner in (together, apart):
+        drive(learner, make_environment(), 100)
+        learner._finish_updates()
+        learner._begin_updates(2)
+    computed = [update.result()[1] for update in apart._pending]
+    apart._pending = []
+    for gradients in computed:
+        apart.agent.apply(gradients)
+    together._finish_updates()
+    for one, other in zip(
+        [*together.agent.trained.variables, *together.agent.dnd.tables.variables],
+        [*apart.agent.trained.variables, *apart.agent.dnd.tables.variables],
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
 def test_the_network_stands_still_while_gradients_are_computed():
