@@ -16,6 +16,7 @@ from tf_agents.utils import common
 
 from benchmarks import real_keys
 from benchmarks.lookup_measure import distinct
+from nec_tf.embeddings import FixedLength
 from nec_tf.n_step_driver import NStepDriver, NStepObserver
 from trainers.registry import find_agent, make_learner
 from trainers.tasks import atari_task
@@ -252,6 +253,8 @@ def _fill_memory(agent: Any, name: str, entries: int) -> None:
         weights, keys = real_keys.encoder().get_weights(), real_keys.load(real_keys.STATES)
         agent.embedding.set_weights(weights)
         agent.embedding_replaced()
+        if agent.config.key_length:  # as the agent's own network makes them
+            keys = FixedLength(agent.config.key_length)(keys).numpy()
     else:
         keys = real_keys.collect(int(_SPARE_KEYS * entries), agent.embedding, GAME)
     keys = distinct(keys)[:entries]
