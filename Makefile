@@ -12,7 +12,7 @@ PYTHON311 ?= $(shell for p in python3.11 python3 python /usr/bin/python3.11 /usr
 	"$$p" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))' \
 	2>/dev/null && { command -v "$$p"; break; }; done)
 BIN := .venv/bin
-export TF_CPP_MIN_LOG_LEVEL ?= 2
+export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .PHONY: help install train test lint unit benchmark lock clean
 
