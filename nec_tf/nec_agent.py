@@ -75,7 +75,7 @@ class NecAgent(EpisodicAgent):
         self.trained = self._another(embedding) if config.averaging else embedding
         # The v1 optimizer has epsilon inside the root, as RowRMSProp does; Keras' adds it outside.
         self._optimizer = tf.compat.v1.train.RMSPropOptimizer(
-            config.learning_rate, config.rmsprop_decay, epsilon=config.rmsprop_epsilon
+            config.learning_rate, config.rmsprop_decay, epsilon=config.network_epsilon
         )
         self._row_optimizer = RowRMSProp(
             self.dnd,

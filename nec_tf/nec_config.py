@@ -45,7 +45,10 @@ class NecConfig(EpisodicConfig):
     )
     learning_starts: int = setting(2_000, "states in the replay before the first update [ours]")
     rmsprop_decay: float = setting(DECAY, "of the mean square [reported]")
-    rmsprop_epsilon: float = setting(EPSILON, "inside the root [reported]")
+    rmsprop_epsilon: float = setting(
+        EPSILON, "inside the root, for stored keys and values [reported]"
+    )
+    network_epsilon: float = setting(EPSILON, "inside the root, for the network [reported]")
 
     def __post_init__(self) -> None:
         """Refuses what cannot be meant."""
@@ -55,5 +58,7 @@ class NecConfig(EpisodicConfig):
         )
         for name in ("learning_rate", "key_length", "keys_learning_rate", "values_learning_rate"):
             require(getattr(self, name) >= 0, f"{name} must not be negative", getattr(self, name))
+        for name in ("rmsprop_epsilon", "network_epsilon"):
+            require(getattr(self, name) > 0, f"{name} must be above 0", getattr(self, name))
         require(0.0 <= self.averaging < 1.0, "averaging must be 0 or below 1", self.averaging)
         require(0.0 < self.alpha <= 1.0, "alpha must be above 0 and at most 1", self.alpha)
