@@ -1,5 +1,6 @@
 """The NEC agent (paper, section 3) as a TF-Agents agent."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import gin
@@ -95,13 +96,25 @@ class NecAgent(EpisodicAgent):
             self.trained.set_weights(self.embedding.get_weights())
 
     def gradients(
-        self, experience: Experience | trajectory.Trajectory, weights: types.Tensor = None
+        self,
+        experience: Experience | trajectory.Trajectory,
+        weights: types.Tensor = None,
+        between: Callable[[tf.Tensor], tf.Tensor] = tf.ones_like,
     ) -> tuple[tf_agent.LossInfo, Gradients]:
-        """Returns the loss and what `apply` takes; changes nothing."""
+        """Returns the loss and what `apply` takes; changes nothing.
+
+        Args:
+            experience: As in `train`.
+            weights: As in `train`.
+            between: Called with the loss, when all that is read of the network and the memory has
+                been read; returns the gradient of the loss by itself, 1.
+        """
         tables, variables = self.dnd.tables, self.trained.trainable_variables
         with tf.GradientTape() as tape:
             loss = self._loss(experience, weights, training=True)
-        *network, keys, values = tape.gradient(loss.loss, [*variables, tables.keys, tables.values])
+        *network, keys, values = tape.gradient(
+            loss.loss, [*variables, tables.keys, tables.values], between(loss.loss)
+        )
         return loss, Gradients(network, keys, values)
 
     def apply(self, gradients: Gradients) -> None:

@@ -1,18 +1,14 @@
 """NEC as a whole: Algorithm 1 of the paper, around its agent, its replay and its N-step window.
 
-An update takes as long as several steps. Its gradients are computed by a thread of their own, from
+An update takes as long as several steps. Its gradients are computed by a thread of its own, from
 the network and the memory as they are when it is due, while the environment is stepped on; they are
-applied when the next update is due, or before the memory is written. What acts in between acts on
-the network before the update. Updates are due in pairs, and those that are due at once start from
-the same network. When which of this happens is counted in steps and never asks how long something
-took: the same seed gives the same run.
+applied when the update after the next is due, or before the memory is written. What acts in between
+acts on the network before the update. When which of this happens is counted in steps and never asks
+how long something took: the same seed gives the same run.
 """
 
 import json
 import math
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -23,17 +19,13 @@ from tf_agents.typing import types
 from nec_tf import embeddings
 from nec_tf.episodic_agent import Experience
 from nec_tf.episodic_learner import EpisodicLearner
-from nec_tf.graphs import Graph
 from nec_tf.mechanics import Mechanics, inspect
 from nec_tf.n_step_driver import NStepTuples
-from nec_tf.nec_agent import Gradients, NecAgent
+from nec_tf.nec_agent import NecAgent
 from nec_tf.nec_config import NecConfig
 from nec_tf.replay import Replay
+from nec_tf.updates import UpdatesUnderWay
 
-# Updates that begin together, each in a thread of its own: every eighth step two instead of every
-# fourth step one. Two cores are then busy all the time, where one update alone kept acting waiting
-# for its end: 11.4 to 13.7 ms a step instead of 15.4 to 16.2 (measured, see docs/results.md).
-_AT_ONCE = 2
 _INSPECTED = 64  # states whose lookups an evaluation looks into
 
 
@@ -60,13 +52,7 @@ class NecLearner(EpisodicLearner):
             config.replay_capacity, tuple(observation.shape), observation.dtype.as_numpy_dtype
         )
         self._rng = np.random.default_rng(seed)
-        # One thread for each: with more, those of two updates and of acting stood in each other's
-        # way on two cores (measured, see docs/results.md).
-        self._gradients = Graph(self.agent.gradients, inline=True)
-        self._in_turn = [Graph(self._apply_in_turn) for _ in range(_AT_ONCE)]  # of 1, 2, ...
-        self._worker = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="update")
-        self._pending: list[Future] = []
-        self._rng_before: Mapping[str, Any] = {}  # the pending updates drew their minibatches
+        self._updates = UpdatesUnderWay(self.agent)
         self._steps = 0
         self._mechanics: dict[str, float] = {}
 
@@ -81,15 +67,13 @@ class NecLearner(EpisodicLearner):
     def arrays(self) -> dict[str, np.ndarray]:
         """What is saved beside the checkpoint: the replay, the source of its samples, a counter.
 
-        Pending updates are saved as ones that are still to be begun.
+        Updates that are under way are finished first.
         """
-        pending = len(self._pending)
-        rng = self._rng_before if pending else self._rng.bit_generator.state
+        self._finish_updates()
         return {
             **self._replay.state(),
-            "rng": np.array(json.dumps(rng)),
+            "rng": np.array(json.dumps(self._rng.bit_generator.state)),
             "steps": np.array(self._steps),
-            "pending": np.array(pending),
         }
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
@@ -97,16 +81,16 @@ class NecLearner(EpisodicLearner):
         self._replay.restore(arrays)
         self._rng.bit_generator.state = json.loads(str(arrays["rng"]))
         self._steps = int(arrays["steps"])
-        self._begin_updates(int(arrays.get("pending", 0)))
 
     def _learn(self, experience: trajectory.Trajectory) -> None:
         """Takes a step and makes the updates that are due."""
         super()._learn(experience)
         before = self._steps
         self._steps += int(np.sum(experience.step_type != ts.StepType.LAST))
-        if len(self._replay) >= self._config.learning_starts:
-            period = self._config.update_period * _AT_ONCE
-            self._begin_updates((self._steps // period - before // period) * _AT_ONCE)
+        period = self._config.update_period
+        due = self._steps // period - before // period
+        if due and len(self._replay) >= self._config.learning_starts:
+            self._begin_updates(due)
 
     def _more_metrics(self, sums: dict[str, float]) -> dict[str, float]:
         updates = sums["updates"]
@@ -121,34 +105,20 @@ class NecLearner(EpisodicLearner):
         self._replay.add(tuples.stream, tuples.observations, tuples.actions, tuples.returns)
 
     def _begin_updates(self, count: int) -> None:
-        """Begins to compute gradients of random minibatches; nothing they read may change."""
-        if not count:
-            return
-        self._finish_updates()
-        self.agent.dnd.settle()
-        self._rng_before = self._rng.bit_generator.state
+        """Begins to compute gradients of random minibatches; finishes those that are due by now."""
         size = self._config.batch_size
-        for _ in range(count):
-            experience = Experience(*self._replay.sample(self._rng, size), np.ones(size, bool))
-            self._pending.append(self._worker.submit(self._gradients, experience))
+        minibatches = [
+            Experience(*self._replay.sample(self._rng, size), np.ones(size, bool))
+            for _ in range(count)
+        ]
+        self._finish_updates(all_but=count)
+        self._updates.begin(minibatches)
 
-    def _finish_updates(self) -> None:
-        """Applies the gradients that are under way, if there are any."""
-        # All of them first: what one moves, another may still be reading.
-        computed = [update.result() for update in self._pending]
-        self._pending = []
-        for first in range(0, len(computed), _AT_ONCE):
-            self._apply([gradients for _, gradients in computed[first : first + _AT_ONCE]])
-        for info, _ in computed:
+    def _finish_updates(self, all_but: int = 0) -> None:
+        """Applies the gradients that are under way, the oldest first, but for so many."""
+        while len(self._updates) > all_but:
+            info = self._updates.finish_oldest()
             self._sums["updates"] += 1
             self._sums["loss"] += float(info.loss)
             self._sums["q"] += float(info.extra.q)
             self._sums["error"] += float(info.extra.error)
-
-    def _apply(self, updates: list[Gradients]) -> None:
-        """Applies at most `_AT_ONCE` updates, in one graph: variables do not wait for others."""
-        self._in_turn[len(updates) - 1](*updates)
-
-    def _apply_in_turn(self, *updates: Gradients) -> None:
-        for gradients in updates:
-            self.agent.apply(gradients)

@@ -137,8 +137,8 @@ class EpisodicPolicy(EpsilonGreedyPolicy):
 
         It does the same in two graphs, with the neighbour search between them: 0.7 ms a step less.
         """
-        embed = Graph(self._q_values.keys, inline=True)
-        decide = Graph(self._decide, inline=True)
+        embed = Graph(self._q_values.keys)
+        decide = Graph(self._decide)
 
         def action(time_step: ts.TimeStep, policy_state: Any = ()) -> policy_step.PolicyStep:
             keys = embed(time_step.observation)

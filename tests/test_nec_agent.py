@@ -182,6 +182,7 @@ def test_checkpoint_holds_everything_that_training_needs(tmp_path):
         ("epsilon_end", 2.0),
         ("epsilon_from", 10**9),
         ("batch_size", 0),
+        ("network_epsilon", 0.0),
     ],
 )
 def test_impossible_settings_are_refused_by_name(setting, value):
@@ -257,3 +258,22 @@ def test_a_network_that_cannot_be_averaged_is_refused_with_what_to_do():
 def test_averaging_of_one_would_never_learn():
     with pytest.raises(ValueError, match="averaging"):
         dataclasses.replace(SMALL, averaging=1.0)
+
+
+def test_the_networks_epsilon_is_its_own():
+    """Where gradients are far above the root of epsilon a step is the learning rate, below less."""
+    moved = {}
+    for epsilon in (1e-12, 1e6):
+        agent = make_agent(learning_rate=1e-3, network_epsilon=epsilon, averaging=0.0)
+        agent.write(tuples(agent, 40))
+        before = [weight.copy() for weight in agent.embedding.get_weights()]
+        agent.train(experience(tuples(agent, 64, seed=1)))
+        after = agent.embedding.get_weights()
+        moved[epsilon] = max(
+            np.abs(new - old).max() for new, old in zip(after, before, strict=True)
+        )
+        assert agent._row_optimizer._epsilon == agent.config.rmsprop_epsilon
+    # By hand: the mean square of a first gradient g is 1 + 0.05 (g^2 - 1), as v1 RMSProp starts at
+    # one; with nothing added to it the step is the rate times g / sqrt(0.95 + 0.05 g^2).
+    assert 1e-4 < moved[1e-12] < 1e-3 / np.sqrt(0.05)
+    assert moved[1e6] < 1e-4

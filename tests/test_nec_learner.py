@@ -1,6 +1,4 @@
 import dataclasses
-import itertools
-import time
 
 import numpy as np
 import pytest
@@ -42,7 +40,7 @@ def drive(learner, environment, steps, time_step=None):
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_two_updates_in_eight_steps_once_there_is_enough_to_learn_from(count):
+def test_one_update_in_four_steps_once_there_is_enough_to_learn_from(count):
     environment = make_environment(count)
     learner = make_learner(environment)
     happened = watch_updates(learner)
@@ -52,14 +50,14 @@ def test_two_updates_in_eight_steps_once_there_is_enough_to_learn_from(count):
         nonlocal steps, begun, all_begun
         before = steps
         steps += int(np.sum(experience.step_type != ts.StepType.LAST))
-        due = 2 * (steps // 8 - before // 8) if len(learner._replay) >= 30 else 0
+        due = steps // 4 - before // 4 if len(learner._replay) >= 30 else 0
         begun, all_begun = all_begun, happened.count("sample")
         assert all_begun - begun == due
 
     observers = [learner.observe, watch]
     NStepDriver(environment, learner.agent.collect_policy, observers).run(200)
     learner._finish_updates()
-    assert happened.count("apply") == all_begun >= (steps - 30 - 2 * count * 9) // 8 * 2
+    assert happened.count("apply") == all_begun >= (steps - 30 - 2 * count * 9) // 4
 
 
 def test_every_finished_step_reaches_memory_and_replay():
@@ -115,21 +113,21 @@ def watch_updates(learner):
     """Notes what happens to the network and the memory, in its order."""
     happened = []
 
-    def note(name, function, count=lambda *arguments: 1):
+    def note(name, function):
         def noted(*arguments):
-            happened.extend([name] * count(*arguments))
+            happened.append(name)
             return function(*arguments)
 
         return noted
 
-    learner._apply = note("apply", learner._apply, count=len)
+    learner._updates.finish_oldest = note("apply", learner._updates.finish_oldest)
     learner._replay.sample = note("sample", learner._replay.sample)
     learner.agent.write = note("write", learner.agent.write)
     return happened
 
 
-@pytest.mark.parametrize(("count", "together"), [(1, 2), (8, 2)])
-def test_gradients_are_applied_before_the_next_are_begun_and_before_a_write(count, together):
+@pytest.mark.parametrize(("count", "together"), [(1, 3), (8, 6), (12, 9)])
+def test_updates_are_finished_when_others_are_due_and_before_a_write(count, together):
     environment = make_environment(count)
     learner = make_learner(environment)
     happened = watch_updates(learner)
@@ -137,75 +135,10 @@ def test_gradients_are_applied_before_the_next_are_begun_and_before_a_write(coun
     under_way = most = 0
     for event in happened:
         under_way += {"sample": 1, "apply": -1, "write": 0}[event]
-        most = max(most, under_way)
+        most = max(most, under_way)  # of three times: the newest are sampled first
         assert event != "write" or under_way == 0
     assert most == together
     assert happened.count("apply") > 15
-
-
-def test_two_updates_that_are_applied_together_are_applied_one_after_the_other():
-    together, apart = (make_learner(make_environment()) for _ in range(2))
-    for learner in (together, apart):
-        drive(learner, make_environment(), 100)
-        learner._finish_updates()
-        learner._begin_updates(2)
-    computed = [update.result()[1] for update in apart._pending]
-    apart._pending = []
-    for gradients in computed:
-        apart.agent.apply(gradients)
-    together._finish_updates()
-    for one, other in zip(
-        [*together.agent.trained.variables, *together.agent.dnd.tables.variables],
-        [*apart.agent.trained.variables, *apart.agent.dnd.tables.variables],
-        strict=True,
-    ):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
-
-
-def test_the_network_stands_still_while_gradients_are_computed():
-    environment = make_environment()
-    learner = make_learner(environment)
-    drive(learner, environment, 100)
-    learner._finish_updates()
-    before = [weight.copy() for weight in learner.agent.embedding.get_weights()]
-    learner._begin_updates(1)
-    learner._pending[0].result()
-    for old, new in zip(before, learner.agent.embedding.get_weights(), strict=True):
-        np.testing.assert_array_equal(old, new)
-    learner._finish_updates()
-    moved = learner.agent.embedding.get_weights()
-    assert any((old != new).any() for old, new in zip(before, moved, strict=True))
-
-
-def test_how_long_an_update_takes_decides_nothing():
-    weights = []
-    for slow in (None, 0, 1):  # of the two that begin together
-        environment = make_environment()
-        learner = make_learner(environment)
-        calls = itertools.count()
-
-        def compute(experience, slow=slow, calls=calls, gradients=learner._gradients):
-            if next(calls) % 2 == slow:
-                time.sleep(0.02)
-            return gradients(experience)
-
-        learner._gradients = compute
-        drive(learner, environment, 100)
-        learner._finish_updates()
-        assert next(calls) > 10
-        weights.append(learner.agent.trained.get_weights())
-    for one, other in itertools.combinations(weights, 2):
-        for got, wanted in zip(one, other, strict=True):
-            np.testing.assert_array_equal(got, wanted)
-
-
-def test_a_failure_in_the_other_thread_is_raised_in_this_one():
-    environment = make_environment()
-    learner = make_learner(environment)
-    drive(learner, environment, 100)
-    learner._gradients = lambda experience: 1 / 0
-    with pytest.raises(ZeroDivisionError):
-        drive(learner, environment, 20)
 
 
 def test_an_evaluation_looks_into_the_memory_and_leaves_no_trace():
