@@ -7,6 +7,7 @@ acts on the network before the update. When which of this happens is counted in 
 how long something took: the same seed gives the same run.
 """
 
+import functools
 import json
 import math
 
@@ -106,13 +107,12 @@ class NecLearner(EpisodicLearner):
 
     def _begin_updates(self, count: int) -> None:
         """Begins to compute gradients of random minibatches; finishes those that are due by now."""
-        size = self._config.batch_size
-        minibatches = [
-            Experience(*self._replay.sample(self._rng, size), np.ones(size, bool))
-            for _ in range(count)
-        ]
+        drawn = [self._replay.draw(self._rng, self._config.batch_size) for _ in range(count)]
         self._finish_updates(all_but=count)
-        self._updates.begin(minibatches)
+        self._updates.begin([functools.partial(self._minibatch, states) for states in drawn])
+
+    def _minibatch(self, states: np.ndarray) -> Experience:
+        return Experience(*self._replay.get(states), np.ones(len(states), bool))
 
     def _finish_updates(self, all_but: int = 0) -> None:
         """Applies the gradients that are under way, the oldest first, but for so many."""

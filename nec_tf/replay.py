@@ -68,7 +68,14 @@ class Replay:
 
     def sample(self, rng: np.random.Generator, batch_size: int) -> Sample:
         """Returns states drawn uniformly, with replacement."""
-        states = rng.integers(self._first_state, self._next_state, batch_size)
+        return self.get(self.draw(rng, batch_size))
+
+    def draw(self, rng: np.random.Generator, batch_size: int) -> np.ndarray:
+        """Returns the numbers of states drawn uniformly, with replacement, int64 [B]."""
+        return rng.integers(self._first_state, self._next_state, batch_size)
+
+    def get(self, states: np.ndarray) -> Sample:
+        """Returns states by numbers that were drawn since the last `add`."""
         places = states % self._capacity
         return Sample(self._observations.get(states), self._actions[places], self._returns[places])
 

@@ -4,7 +4,7 @@ import collections
 import itertools
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -54,14 +54,18 @@ class UpdatesUnderWay:
         """Returns how many are under way."""
         return len(self._updates)
 
-    def begin(self, minibatches: Iterable[Experience]) -> None:
-        """Begins to compute the gradients of minibatches, all from what is there now."""
+    def begin(self, minibatches: Iterable[Callable[[], Experience]]) -> None:
+        """Begins to compute the gradients of minibatches, all from what is there now.
+
+        Args:
+            minibatches: Called in the threads, before they look anything up.
+        """
         self._wait_until_all_looked_up()
         self._agent.dnd.settle()
-        for experience in minibatches:
+        for minibatch in minibatches:
             number, looked_up = next(self._numbers), threading.Event()
             self._reading[number] = looked_up
-            computed = self._threads.submit(self._run, experience, number)
+            computed = self._threads.submit(self._run, minibatch, number)
             self._updates.append(_Update(computed, looked_up))
 
     def finish_oldest(self) -> tf_agent.LossInfo:
@@ -75,9 +79,11 @@ class UpdatesUnderWay:
         for update in self._updates:
             update.looked_up.wait()
 
-    def _run(self, experience: Experience, number: int) -> tuple[tf_agent.LossInfo, Gradients]:
+    def _run(
+        self, minibatch: Callable[[], Experience], number: int
+    ) -> tuple[tf_agent.LossInfo, Gradients]:
         try:
-            return self._gradients(experience, np.int64(number))
+            return self._gradients(minibatch(), np.int64(number))
         finally:
             self._tell(number)  # also where it failed: nobody must wait for ever
 

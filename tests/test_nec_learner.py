@@ -51,7 +51,7 @@ def test_one_update_in_four_steps_once_there_is_enough_to_learn_from(count):
         before = steps
         steps += int(np.sum(experience.step_type != ts.StepType.LAST))
         due = steps // 4 - before // 4 if len(learner._replay) >= 30 else 0
-        begun, all_begun = all_begun, happened.count("sample")
+        begun, all_begun = all_begun, happened.count("draw")
         assert all_begun - begun == due
 
     observers = [learner.observe, watch]
@@ -121,7 +121,7 @@ def watch_updates(learner):
         return noted
 
     learner._updates.finish_oldest = note("apply", learner._updates.finish_oldest)
-    learner._replay.sample = note("sample", learner._replay.sample)
+    learner._replay.draw = note("draw", learner._replay.draw)
     learner.agent.write = note("write", learner.agent.write)
     return happened
 
@@ -134,8 +134,8 @@ def test_updates_are_finished_when_others_are_due_and_before_a_write(count, toge
     drive(learner, environment, 120)
     under_way = most = 0
     for event in happened:
-        under_way += {"sample": 1, "apply": -1, "write": 0}[event]
-        most = max(most, under_way)  # of three times: the newest are sampled first
+        under_way += {"draw": 1, "apply": -1, "write": 0}[event]
+        most = max(most, under_way)  # of three times: the newest are drawn first
         assert event != "write" or under_way == 0
     assert most == together
     assert happened.count("apply") > 15

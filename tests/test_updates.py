@@ -1,3 +1,4 @@
+import functools
 import itertools
 import os
 import threading
@@ -57,7 +58,7 @@ def test_one_at_a_time_is_what_the_agent_does_when_it_trains():
     updates = UpdatesUnderWay(agent)
     for seed in range(4):
         batch = minibatch(seed=seed)
-        updates.begin([batch])
+        updates.begin([lambda batch=batch: batch])
         loss = updates.finish_oldest()
         wanted = reference.train(tf.nest.map_structure(tf.constant, batch))
         np.testing.assert_allclose(loss.loss, wanted.loss, rtol=1e-6)
@@ -73,7 +74,7 @@ def test_gradients_are_of_the_time_of_their_beginning():
     for seed in range(5):
         batch = minibatch(seed=seed)
         computed = reference.gradients(tf.nest.map_structure(tf.constant, batch))
-        updates.begin([batch])
+        updates.begin([lambda batch=batch: batch])
         if begun is not None:
             reference.apply(begun[1])
             loss = updates.finish_oldest()
@@ -93,7 +94,7 @@ def test_how_long_anything_takes_decides_nothing(slow, where):
         if agent is delayed:
             slow_down(updates, slow, where)
         for seed in range(12):
-            updates.begin([minibatch(seed=seed)])
+            updates.begin([functools.partial(minibatch, seed=seed)])
             if len(updates) == 2:
                 updates.finish_oldest()
         updates.finish_oldest()
@@ -105,9 +106,9 @@ def slow_down(updates, slow, where):
     run, tell, neighbours = updates._run, updates._tell, updates._agent.dnd._store.neighbours
     numbers = itertools.count()
 
-    def slow_run(experience, number):
+    def slow_run(minibatch, number):
         try:
-            return run(experience, number)
+            return run(minibatch, number)
         finally:
             time.sleep(0.03 * (where == "at its end" and number % 2 == slow))
 
@@ -130,14 +131,14 @@ def test_none_is_applied_while_another_one_reads():
     neighbours, may_go_on = agent.dnd._store.neighbours, threading.Event()
 
     def held(*arguments):
-        if threading.current_thread() is not threading.main_thread() and len(updates) == 2:
+        if threading.current_thread() is not threading.main_thread():
             may_go_on.wait(30)
         return neighbours(*arguments)
 
-    updates.begin([minibatch(seed=0)])
+    updates.begin([minibatch])
     updates._updates[0].computed.result()
     agent.dnd._store.neighbours = held
-    updates.begin([minibatch(seed=1)])
+    updates.begin([functools.partial(minibatch, seed=1)])
     before = agent.trained.get_weights()
     finishing = threading.Thread(target=updates.finish_oldest)
     finishing.start()
@@ -155,14 +156,14 @@ def test_a_failure_in_the_other_thread_is_raised_in_this_one():
     updates = UpdatesUnderWay(agent)
     variable = agent.trained.variables[0]
     variable.assign(np.nan * variable)
-    updates.begin([minibatch(), minibatch(seed=1)])
+    updates.begin([minibatch, minibatch])
     with pytest.raises(tf.errors.InvalidArgumentError, match="queries"):
         updates.finish_oldest()
 
 
 def test_threads_that_compute_give_way_to_the_one_that_acts():
     updates = UpdatesUnderWay(make_agent())
-    updates.begin([minibatch()])
+    updates.begin([minibatch])
     updates.finish_oldest()
     (thread,) = updates._threads._threads
     own, other = (os.getpriority(os.PRIO_PROCESS, of) for of in (0, thread.native_id))
