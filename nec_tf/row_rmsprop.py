@@ -89,7 +89,10 @@ class RowRMSProp(tf.Module):
         """Returns the rows, each once, and what was taken from them; NaN changes nothing."""
         rows, places = tf.unique(tf.cast(gradient.indices, tf.int64))
         total = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(rows))
-        total = tf.debugging.check_numerics(total, f"the gradient of the memory's {column.name}")
+        # Of the sum, which is finite where all are: number by number it takes 0.2 ms.
+        what = f"the gradient of the memory's {column.name}"
+        with tf.control_dependencies([tf.debugging.check_numerics(tf.reduce_sum(total), what)]):
+            total = tf.identity(total)
         mean = self._decay * tf.gather(mean_square, rows) + (1 - self._decay) * tf.square(total)
         steps = learning_rate * total / tf.sqrt(mean + self._epsilon)
         mean_square.scatter_update(tf.IndexedSlices(mean, rows))

@@ -100,8 +100,10 @@ class MemoryStore:
             drift: How far from what the index was told each may be now, [n].
         """
         tolerances = np.array([memory.index.tolerance for memory in self._memories])
-        actions = self._tables.read(self._tables.actions, rows)
-        self._moved.add(rows[drift > tolerances[actions]])
+        far = drift > tolerances.min()  # seldom any: whose they are need not be looked up
+        if far.any():
+            actions = self._tables.read(self._tables.actions, rows[far])
+            self._moved.add(rows[far][drift[far] > tolerances[actions]])
         if self._recognise_by_key:
             self._renamed.add(rows[drift > 0])
 
