@@ -104,16 +104,34 @@ def expected(run, states):
 
 
 def answers(agent, states):
-    """What the agent itself answers, 32 states at a time as it trains."""
-    q = np.concatenate(
-        [agent.dnd(agent.embedding(batch), training=False).numpy() for batch in np.split(states, 8)]
-    )
+    """What the agent itself answers, 32 states at a time as it trains; NaN where two are right.
+
+    The same state has keys that differ in the seventh digit in batches of other sizes. Where the
+    last neighbour and the one after it are equally far within that, either may be the one.
+    """
+    keys = np.concatenate([agent.embedding(batch).numpy() for batch in np.split(states, 8)])
+    q = np.concatenate([agent.dnd(b, training=False).numpy() for b in np.split(keys, 8)])
     assert len(set(q.argmax(axis=1))) > 1
-    return q
+    ambiguous = np.stack([last_are_tied(agent.dnd, keys, a) for a in range(q.shape[1])], axis=1)
+    assert ambiguous.mean() < 0.01
+    return np.where(ambiguous, np.nan, q)
+
+
+def last_are_tied(dnd, keys, action):
+    """Whether the p-th and the next neighbour of keys [B, key_size] are equally far, bool [B]."""
+    tables, p = dnd.tables, dnd.num_neighbours
+    rows = np.arange(1, int(tables.size))
+    own = tables.read(tables.keys, rows[tables.read(tables.actions, rows) == action])
+    if len(own) <= p:
+        return np.zeros(len(keys), bool)
+    d2 = np.square(keys[:, None].astype(np.float64) - own).sum(axis=-1)
+    d2.sort(axis=1)
+    return d2[:, p] - d2[:, p - 1] < 1e-5 * d2[:, p]
 
 
 def assert_same_decisions(actions, q_values, expected):
-    np.testing.assert_allclose(q_values, expected, atol=1e-4)
+    known = np.isfinite(expected)
+    np.testing.assert_allclose(q_values[known], expected[known], atol=1e-4)
     best = np.sort(expected, axis=1)
     clear = best[:, -1] - best[:, -2] > 1e-4  # of two equal ones either may be called the best
     assert clear.mean() > 0.5
@@ -305,9 +323,8 @@ def test_a_new_run_begins_with_an_exported_memory(run, exported, states, expecte
     changed = settings(seed=2, init_memory=str(exported.parent))
     second = Run(tmp_path / "second", atari_task("pong"), changed, CONFIG)
     agent = second.learner.agent
-    np.testing.assert_allclose(
-        agent.dnd(agent.embedding(states[:32]), training=False), expected[:32], atol=1e-4
-    )
+    q, known = agent.dnd(agent.embedding(states[:32]), training=False), np.isfinite(expected[:32])
+    np.testing.assert_allclose(q.numpy()[known], expected[:32][known], atol=1e-4)
     for trained, own in zip(
         agent.trained.get_weights(), agent.embedding.get_weights(), strict=True
     ):

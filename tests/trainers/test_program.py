@@ -1,0 +1,42 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TUNABLES = "GLIBC_TUNABLES"
+
+
+def environment_of(process):
+    """Returns what a process was started with; starting anew keeps its number."""
+    entries = Path(f"/proc/{process.pid}/environ").read_text().split("\0")
+    return dict(entry.split("=", 1) for entry in entries if entry)
+
+
+@pytest.mark.parametrize("given", [None, "glibc.malloc.check=0"])
+def test_a_program_has_huge_pages_unless_something_else_was_asked_for(given, tmp_path):
+    environment = {name: value for name, value in os.environ.items() if name != TUNABLES}
+    if given:
+        environment[TUNABLES] = given
+    command = [sys.executable, ROOT / "trainers" / "train_gym.py", f"--run_dir={tmp_path}/run"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 60
+        # Once it has a folder, it has long been started anew if it ever is.
+        while not (tmp_path / "run" / "config.json").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        seen = environment_of(process).get(TUNABLES)
+        process.send_signal(signal.SIGKILL)
+    assert seen == (given or "glibc.malloc.hugetlb=1")
+
+
+def test_what_only_imports_it_is_left_alone():
+    environment = {name: value for name, value in os.environ.items() if name != TUNABLES}
+    script = f"import os; from trainers import program; print(os.environ.get('{TUNABLES}'))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "None", done.stderr
