@@ -2,22 +2,21 @@
 
 import collections
 import itertools
-import os
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from tf_agents.agents import tf_agent
 
+from nec_tf.cores import SharedCores
 from nec_tf.episodic_agent import Experience
 from nec_tf.graphs import Graph
 from nec_tf.nec_agent import Gradients, NecAgent
 
 _THREADS = 2  # one update alone would keep acting waiting for its end
-_NICENESS = 10  # of their threads: every step waits for whoever acts
 
 
 class _Update(NamedTuple):
@@ -45,7 +44,8 @@ class UpdatesUnderWay:
         self._agent = agent
         self._gradients = Graph(self._compute)
         self._apply = Graph(agent.apply)
-        self._threads = ThreadPoolExecutor(_THREADS, "update", _give_way)
+        self._cores = SharedCores(_THREADS)
+        self._threads = ThreadPoolExecutor(_THREADS, "update", self._cores.join)
         self._updates: collections.deque[_Update] = collections.deque()
         self._numbers = itertools.count()
         self._reading: dict[int, threading.Event] = {}  # by the number of the update
@@ -70,14 +70,21 @@ class UpdatesUnderWay:
 
     def finish_oldest(self) -> tf_agent.LossInfo:
         """Waits for the one that was begun first, applies it and returns its loss."""
-        loss, gradients = self._updates.popleft().computed.result()
+        oldest = self._updates.popleft().computed
+        if not oldest.done():
+            with self._cores.lent():
+                wait([oldest])
         self._wait_until_all_looked_up()
+        loss, gradients = oldest.result()
         self._apply(gradients)
         return loss
 
     def _wait_until_all_looked_up(self) -> None:
-        for update in self._updates:
-            update.looked_up.wait()
+        reading = [update.looked_up for update in self._updates if not update.looked_up.is_set()]
+        if reading:
+            with self._cores.lent():
+                for looked_up in reading:
+                    looked_up.wait()
 
     def _run(
         self, minibatch: Callable[[], Experience], number: int
@@ -101,10 +108,3 @@ class UpdatesUnderWay:
         if looked_up is not None:
             looked_up.set()
         return np.float32(1.0)
-
-
-def _give_way() -> None:
-    """Lets whoever acts go first."""
-    thread = threading.get_native_id()
-    own = os.getpriority(os.PRIO_PROCESS, thread)
-    os.setpriority(os.PRIO_PROCESS, thread, own + _NICENESS)
