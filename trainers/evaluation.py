@@ -1,12 +1,15 @@
 """Evaluation: whole episodes with the agent's own policy, in environments of their own."""
 
+import operator
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import imageio.v2 as imageio
 import numpy as np
+import tensorflow as tf
 from tf_agents.policies import tf_policy
+from tf_agents.trajectories import policy_step
 from tf_agents.trajectories import time_step as ts
 
 from nec_tf.n_step_driver import numpy_action
@@ -33,15 +36,14 @@ class Episode(NamedTuple):
 
 
 class Evaluator:
-    """Plays evaluation episodes side by side, one forward pass for all."""
+    """Plays evaluation episodes side by side, one forward pass for all that are not over."""
 
     def __init__(self, task: Task, policy: tf_policy.TFPolicy, episodes: int) -> None:
         """An evaluator of so many episodes."""
         self._task = task
         self._policy = policy
         self._episodes = episodes
-        self._action = numpy_action(policy)
-        self._initial_state = policy.get_initial_state(episodes)
+        self._actions: dict[int, Callable[..., policy_step.PolicyStep]] = {}
         self.last_observation: np.ndarray | None = None
 
     def play(
@@ -52,6 +54,9 @@ class Evaluator:
     ) -> list[Episode]:
         """Plays the first episode of each environment.
 
+        Those that are over leave when they are half of the batch: a graph knows only one size, so
+        that each size costs a trace, and the longest episodes are several times as long as most.
+
         Args:
             seed: Decides how they begin.
             over: Told how many are over, each time that another one is.
@@ -60,28 +65,39 @@ class Evaluator:
         environment = self._task.environment(self._episodes, seed, evaluation=True)
         seeds = environment.seed(seed)
         time_step = environment.reset()
-        policy_state = self._initial_state
+        policy_state = self._policy.get_initial_state(self._episodes)
         scores = np.zeros(self._episodes)
         actions: list[list[int]] = [[] for _ in range(self._episodes)]
+        members = np.arange(self._episodes)  # which episode is at which place of the batch
         playing = np.ones(self._episodes, bool)
         while playing.any():
             before_step()
+            if 2 * playing.sum() <= len(members):
+                places = np.flatnonzero(playing)
+                members, playing = members[places], playing[places]
+                time_step = environment.keep(places)
+                policy_state = tf.nest.map_structure(operator.itemgetter(places), policy_state)
             self.last_observation = time_step.observation[np.argmax(playing)]
-            acted = self._action(time_step, policy_state)
+            acted = self._act(len(members))(time_step, policy_state)
             chosen, policy_state = acted.action, acted.state
             for i in np.flatnonzero(playing):
-                actions[i].append(int(chosen[i]))
+                actions[members[i]].append(int(chosen[i]))
             time_step = environment.step(chosen)
-            scores += np.where(playing, time_step.reward, 0.0)
+            scores[members] += np.where(playing, time_step.reward, 0.0)
             ended = playing & (time_step.step_type == ts.StepType.LAST)
             if ended.any():
                 playing &= ~ended
-                over(int(np.sum(~playing)))
+                over(self._episodes - int(playing.sum()))
         environment.close()
         return [
             Episode(float(score), member_seed, taken)
             for score, member_seed, taken in zip(scores, seeds, actions, strict=True)
         ]
+
+    def _act(self, batch: int) -> Callable[..., policy_step.PolicyStep]:
+        if batch not in self._actions:
+            self._actions[batch] = numpy_action(self._policy)
+        return self._actions[batch]
 
 
 def summarise(task: Task, episodes: list[Episode]) -> dict[str, float]:

@@ -101,6 +101,22 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
         """Returns the info dictionary that each member gave at its last step or reset."""
         return tuple(self._infos)
 
+    def keep(self, members: np.ndarray) -> ts.TimeStep:
+        """Goes on with some of the members, by their places in the batch; closes the others.
+
+        Returns:
+            The time step to go on from, with as many members as are left.
+        """
+        kept = set(members.tolist())
+        for i, env in enumerate(self._envs):
+            if i not in kept:
+                env.close()
+        self._envs = tuple(self._envs[i] for i in members)
+        self._infos = [self._infos[i] for i in members]
+        self._next_seeds = [self._next_seeds[i] for i in members]
+        self._current_time_step = ts.TimeStep(*(part[members] for part in self.current_time_step()))
+        return self._current_time_step
+
     def render(self, mode: str = "rgb_array") -> np.ndarray:
         """Returns the members' images, uint8 `[B, height, width, 3]`."""
         for env in self._envs:

@@ -239,6 +239,24 @@ def test_members_are_rendered_and_closed():
         GymnasiumEnvironment([Scripted((9, "terminated"))]).render()
 
 
+def test_some_members_go_on_where_they_stood_and_the_others_are_closed():
+    members = [Scripted((length, "terminated")) for length in (9, 2, 7)]
+    env = GymnasiumEnvironment(members, seed=3)
+    env.reset()
+    env.step(np.array([0, 1, 2]))
+    before = env.step(np.array([0, 1, 2]))
+    kept = env.keep(np.array([0, 2]))
+    assert [member.closed for member in members] == [False, True, False]
+    assert env.batch_size == 2
+    for one, other in zip(kept, before, strict=True):
+        np.testing.assert_array_equal(one, other[[0, 2]])
+    assert [info["action"] for info in env.get_info()] == [0, 2]
+    after = env.step(np.array([3, 1]))
+    np.testing.assert_array_equal(after.observation[:, 1], [3, 3])
+    np.testing.assert_array_equal(after.reward, [33, 31])
+    np.testing.assert_array_equal(after.step_type, [MID, MID])
+
+
 @pytest.mark.parametrize(
     "action_space",
     [spaces.Box(-1, 1, (2,)), spaces.MultiDiscrete([2, 3]), spaces.Discrete(3, start=1)],

@@ -2,8 +2,9 @@ import imageio
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_agents.policies import random_tf_policy
+from tf_agents.policies import py_policy, random_tf_policy
 from tf_agents.specs import tensor_spec
+from tf_agents.trajectories import policy_step
 
 from trainers import evaluation, tasks
 
@@ -34,6 +35,53 @@ def test_scores_are_those_of_whole_episodes_played_again_by_hand():
             ended = terminated or truncated
         assert ended
         assert rewards == episode.score
+
+
+def test_an_episode_does_not_depend_on_others_that_end_before_it():
+    task = tasks.gym_task("CartPole-v1")
+    balance = Upright(task)
+    several = evaluation.Evaluator(task, balance.policy, 9).play(7)
+    batches = balance.batches
+    assert batches[0] == 9
+    assert batches[-1] < 9
+    assert sorted(batches, reverse=True) == batches
+    lengths = np.array([len(episode.actions) for episode in several])
+    for step, batch in enumerate(batches):  # at most half of a batch is over
+        assert np.sum(lengths > step) <= batch < 2 * max(1, np.sum(lengths > step))
+    for episode in several:
+        assert episode.actions == balance.by_hand(episode.seed)
+
+
+class Upright:
+    """A policy that pushes to where the pole leans, and notes how many it is asked for."""
+
+    def __init__(self, task):
+        self._task = task
+        self.batches: list[int] = []
+        environment = task.environment(1, 0)
+        noted = self.batches
+
+        class Policy(py_policy.PyPolicy):
+            def _action(self, time_step, policy_state=(), seed=None):
+                noted.append(len(time_step.observation))
+                chosen = np.array([lean(state) for state in time_step.observation])
+                return policy_step.PolicyStep(chosen, policy_state)
+
+        self.policy = Policy(environment.time_step_spec(), environment.action_spec())
+
+    def by_hand(self, seed):
+        """Returns the actions of an episode that is played alone."""
+        env = self._task.make_env(True)
+        state, ended, actions = env.reset(seed=seed)[0], False, []
+        while not ended:
+            actions.append(lean(state))
+            state, _, terminated, truncated, _ = env.step(actions[-1])
+            ended = terminated or truncated
+        return actions
+
+
+def lean(state):
+    return int(state[2] > 0)
 
 
 def test_summary_by_hand():
