@@ -52,7 +52,7 @@ _REFRESH_BATCH = 1024  # moved keys
 _SPACING_SAMPLE = 64  # keys whose neighbours are looked at
 _SPACING_AMONG = 20_000  # keys
 _THREADS = 2  # of a searcher
-_PARALLEL_FROM = 16  # queries; sharing takes a third more of the cores, which others may want
+_PARALLEL_FROM = 4  # queries; below, waking a thread costs more than it does
 
 
 class ScannIndex(NeighbourIndex):
