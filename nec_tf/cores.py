@@ -2,7 +2,7 @@
 
 The loop's thread is woken hundreds of times a second, for microseconds, and Linux then often leaves
 a core idle while somebody waits on the other one: for half of the time with one environment on two
-cores (docs/results.md). So it is told where to run them.
+cores (docs/experiments.md). So it is told where to run them.
 """
 
 import contextlib

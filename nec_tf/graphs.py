@@ -21,7 +21,7 @@ class Graph:
     The graph runs in the thread that calls it. TensorFlow hands a function that is called by its
     name to a thread of a pool that all share, and waits: 0.10 ms for twenty small operations, where
     they take 0.013; and an update that is under way stands in the way of an action. An operation
-    that calls the function, `StatefulPartitionedCall`, stays where it is (docs/results.md).
+    that calls the function, `StatefulPartitionedCall`, stays where it is (docs/experiments.md).
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:

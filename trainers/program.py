@@ -20,7 +20,7 @@ def _start_with_huge_pages() -> None:
 
     The C library has to be asked for them before it starts. Searches, lookups and optimizer steps
     in large memories mostly wait for memory and for its page tables: a step with 500,000 entries an
-    action takes 6% less time (measured, see docs/results.md).
+    action takes 6% less time (measured, see docs/experiments.md).
     """
     program = getattr(sys.modules["__main__"], "__file__", None)
     ours = program and Path(program).resolve().parents[1] == Path(__file__).resolve().parents[1]
@@ -35,13 +35,13 @@ _start_with_huge_pages()
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Updates are computed beside acting (`nec_tf.updates`): each gets half of the cores. With all
 # cores for both, an act waits for the pieces of an update: 13.6 ms a step against 11.9 (measured on
-# two cores, see docs/results.md).
+# two cores, see docs/experiments.md).
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(max(1, len(os.sched_getaffinity(0)) // 2)))
 # TensorFlow leaves oneDNN off on processors that it does not know well; on ours it makes an update
-# take 23 instead of 34 ms (measured, see docs/results.md).
+# take 23 instead of 34 ms (measured, see docs/experiments.md).
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 # Seconds. While an update searches neighbours, a step of the emulator gives Python's lock away a
-# dozen times and would wait 0.005 for it each time; see docs/results.md.
+# dozen times and would wait 0.005 for it each time; see docs/experiments.md.
 sys.setswitchinterval(0.00002)
 os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # pygame renders without a sound card
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # ... and without a screen

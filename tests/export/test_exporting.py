@@ -50,7 +50,7 @@ def settings(**changes):
 
 
 # At the default learning rate the network leaves its few stored keys so far behind that it cannot
-# tell states apart by them (docs/results.md): there would be nothing to compare.
+# tell states apart by them (docs/experiments.md): there would be nothing to compare.
 CONFIG = NecConfig(
     capacity=5_000,
     learning_starts=200,
