@@ -16,16 +16,13 @@ _current_core = ctypes.CDLL(None).sched_getcpu
 
 
 class SharedCores:
-    """Threads that keep off the core of whoever acts, and get it while that one waits for them."""
+    """Threads that keep off the core of whoever acts, and get it while that one waits for them.
 
-    def __init__(self, num_threads: int) -> None:
-        """Nobody has joined yet.
+    Where there are more cores than such threads, or only one core, nobody is moved.
+    """
 
-        Args:
-            num_threads: How many will. Where there are more cores, or only one, nobody is moved.
-        """
-        self._cores = sorted(os.sched_getaffinity(0))
-        self._tight = 1 < len(self._cores) <= num_threads
+    def __init__(self) -> None:
+        """Nobody has joined yet."""
         self._threads: list[int] = []
 
     def join(self) -> None:
@@ -38,16 +35,17 @@ class SharedCores:
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
         """Lends the core of the thread that calls it to the others, while it waits for them."""
-        if not self._tight:
+        cores = sorted(os.sched_getaffinity(0))  # asked each time: it can be changed from outside
+        if not 1 < len(cores) <= len(self._threads):
             yield
             return
         mine = _current_core()
-        in_turn = [*(core for core in self._cores if core != mine), mine]
+        in_turn = [*(core for core in cores if core != mine), mine]
         for number, thread in enumerate(self._threads):
             os.sched_setaffinity(thread, {in_turn[number % len(in_turn)]})
         try:
             yield
         finally:
-            others = set(self._cores) - {_current_core()}
+            others = set(cores) - {_current_core()}
             for thread in self._threads:
                 os.sched_setaffinity(thread, others)

@@ -44,7 +44,7 @@ class UpdatesUnderWay:
         self._agent = agent
         self._gradients = Graph(self._compute)
         self._apply = Graph(agent.apply)
-        self._cores = SharedCores(_THREADS)
+        self._cores = SharedCores()
         self._threads = ThreadPoolExecutor(_THREADS, "update", self._cores.join)
         self._updates: collections.deque[_Update] = collections.deque()
         self._numbers = itertools.count()
