@@ -12,8 +12,13 @@ from trainers.tasks import task_from
 COLUMNS = ("frames", "eval_mean", "eval_median", "eval_std", "episodes", "human_normalised")
 
 
-def save_result(run_dir: Path, results_dir: Path) -> Path:
+def save_result(run_dir: Path, results_dir: Path, name: str = "") -> Path:
     """Writes the evaluations of a run, and how to repeat it, to a file; returns the file.
+
+    Args:
+        run_dir: Folder of the run.
+        results_dir: Folder of all results.
+        name: Under which the curve is kept instead of the agent's, to compare two settings of one.
 
     Raises:
         UserError: There is no such run, or it has no evaluation yet.
@@ -26,7 +31,9 @@ def save_result(run_dir: Path, results_dir: Path) -> Path:
         raise UserError(f"{run_dir} is not a run's folder: there is no {error.filename}") from error
     if not evaluations:
         raise UserError(f"{run_dir} has no evaluation yet: train further, or evaluate more often")
-    path = results_dir / config["agent"] / task_from(config).name / f"{config['seed']}.csv"
+    path = (
+        results_dir / (name or config["agent"]) / task_from(config).name / f"{config['seed']}.csv"
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
         file.writelines(f"# {line}\n" for line in _head(run_dir, config))

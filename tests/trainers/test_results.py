@@ -41,6 +41,13 @@ def test_evaluations_are_kept_under_the_names_of_agent_game_and_seed(tmp_path):
     assert list(rows[1].values()) == ["4000", "3", "4", "2.25", "7", "67.5"]
 
 
+def test_another_name_keeps_two_settings_of_an_agent_apart(tmp_path):
+    run = make_run(tmp_path / "run")
+    first, second = save_result(run, tmp_path), save_result(run, tmp_path, "nec_other")
+    assert second == tmp_path / "nec_other" / "pong" / "3.csv"
+    assert first.read_text() == second.read_text()
+
+
 def test_the_head_tells_all_commands_with_their_commits_and_all_settings(tmp_path):
     head, _ = read(save_result(make_run(tmp_path / "run"), tmp_path))
     assert head[0] == (
