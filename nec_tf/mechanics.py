@@ -17,6 +17,8 @@ class Mechanics(NamedTuple):
     Attributes:
         recall: Share of the p nearest neighbours that the index found.
         nearest_weight: Weight of the nearest neighbour; 1/p where all count the same.
+        outermost: Median distance from a state to the outermost of its neighbours. Keys of length
+            `l` that have nothing in common are `sqrt(2) l` apart: so far off, nobody is near.
         key_drift: How far the stored key of a state is from what the network makes of the state
             now, in units of its median distance from its neighbours. Beyond 1, the memory is no
             longer found where it was put.
@@ -26,6 +28,7 @@ class Mechanics(NamedTuple):
 
     recall: float
     nearest_weight: float
+    outermost: float
     key_drift: float
     q_bias: float
     q_correlation: float
@@ -46,6 +49,7 @@ def inspect(agent: EpisodicAgent, sample: Sample) -> Mechanics:
     return Mechanics(
         recall=memory.recall(queries, sample.actions, found.rows.numpy()[:, 0]),
         nearest_weight=float(np.mean(np.max(found.weights, axis=(1, 2)))),
+        outermost=float(np.median(np.max(found.distances, axis=(1, 2)))),
         key_drift=float(np.median(known)) if len(known) else math.nan,
         q_bias=float(np.mean(q - sample.returns)),
         q_correlation=float(correlation),

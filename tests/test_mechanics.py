@@ -53,6 +53,8 @@ def test_an_exact_index_and_a_still_network(agent):
     mechanics = inspect(agent, sample(*range(6)))
     assert mechanics.recall == 1.0
     assert mechanics.key_drift == 0.0
+    assert mechanics.outermost == pytest.approx(1.0)  # the median of 1, 1, 2, 1, 1, 2
+    assert inspect(agent, sample(2)).outermost == pytest.approx(2.0)
     # A state is its own nearest neighbour, at 1 / 0.001; the other is at 1 or 4.
     own = np.array([1000 / (1000 + 1 / (d2 + 0.001)) for d2 in (1, 1, 4, 1, 1, 4)])
     assert mechanics.nearest_weight == pytest.approx(own.mean(), rel=1e-5)
