@@ -1,7 +1,7 @@
 """On which cores threads of updates run, where there are no more cores than such threads.
 
 The loop's thread is woken hundreds of times a second, for microseconds, and Linux then often leaves
-a core idle while somebody waits on the other one: a fifth of the time of two cores was lost with one
+a core idle while somebody waits on the other one: two cores lost a fifth of their time with one
 environment (docs/experiments.md). So it is told where to run them.
 """
 
