@@ -56,6 +56,7 @@ class Subject:
         if entries:
             _fill_memory(agent, name, entries)
         if self.trains:
+            agent.embedding_replaced()  # its mean screen stays as it is: nothing is written again
             _fill_replay(self.learner._replay)
 
 
@@ -252,7 +253,6 @@ def _fill_memory(agent: Any, name: str, entries: int) -> None:
     if name == "nec":
         weights, keys = real_keys.encoder().get_weights(), real_keys.load(real_keys.STATES)
         agent.embedding.set_weights(weights)
-        agent.embedding_replaced()
         if agent.config.key_length:  # as the agent's own network makes them
             keys = FixedLength(agent.config.key_length)(keys).numpy()
     else:

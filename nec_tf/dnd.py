@@ -236,6 +236,11 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
             inputs.append(_integers("state_ids", state_ids))
         return self._on_host(self._write_on_host, inputs, tf.int64, [])
 
+    def clear(self) -> None:
+        """Forgets all entries."""
+        none = np.empty(0, np.int64)
+        self.load_entries(none, np.empty((0, self.key_size)), np.empty(0), none, none)
+
     def load_entries(
         self,
         actions: np.ndarray,

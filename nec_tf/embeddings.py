@@ -4,9 +4,10 @@ Paper, section 3: a convolutional network processes pixels into a key; its archi
 DQN (Mnih et al., 2015).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 _NO_LENGTH = 1e-12  # squared: a key of zeros stays where it is
@@ -33,13 +34,50 @@ def nature_dqn(
     return tf.keras.Sequential(
         [
             tf.keras.layers.InputLayer(tuple(observation_shape), dtype=tf.uint8),
-            tf.keras.layers.Rescaling(1.0 / 255.0),
+            CentredPixels(),
             *convolutions,
             tf.keras.layers.Flatten(),
             tf.keras.layers.Dense(key_size, **next(initial)),
         ],
         name="nature_dqn",
     )
+
+
+@tf.keras.utils.register_keras_serializable("nec_tf")
+class CentredPixels(tf.keras.layers.Layer):
+    """Pixels of 0 to 255 as numbers of at most 1, less the mean screen where that is known.
+
+    Most of a screen never changes. Left in, it makes up nearly all of every key of a new network,
+    and whatever an update does to it moves all keys at once, away from those that are stored
+    (docs/algorithm.md).
+
+    Attributes:
+        mean: Of each pixel, [height, width, frames]; 0 until it is known. It is not trained.
+    """
+
+    def build(self, input_shape: tf.TensorShape) -> None:
+        """Makes the mean screen."""
+        self.mean = self.add_weight(
+            "mean", input_shape[1:], tf.float32, initializer="zeros", trainable=False
+        )
+        super().build(input_shape)
+
+    def call(self, pixels: tf.Tensor) -> tf.Tensor:
+        """From uint8 [B, height, width, frames] to float32."""
+        return (tf.cast(pixels, tf.float32) - self.mean) * (1.0 / 255.0)
+
+    def centre_on(self, batches: Iterable[np.ndarray]) -> None:
+        """Takes the mean of states, uint8 [n, height, width, frames] in each batch."""
+        total, count = np.zeros(self.mean.shape), 0
+        for batch in batches:
+            total += np.sum(batch, axis=0, dtype=np.float64)
+            count += len(batch)
+        self.mean.assign(total / count)
+
+
+def pixels_of(model: tf.keras.Model) -> CentredPixels | None:
+    """Returns the layer that takes the mean screen off, None where a network has none."""
+    return next((part for part in model.submodules if isinstance(part, CentredPixels)), None)
 
 
 def mlp(

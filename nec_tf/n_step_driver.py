@@ -121,6 +121,12 @@ class NStepObserver:
         for stream in range(len(experience.reward)):
             self._take(stream, experience)
 
+    def replace_keys(self, embed: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Makes new keys, [n, key_size] of observations [n, ...], for the steps that wait."""
+        for window in filter(None, self._windows.values()):
+            keys = embed(np.stack([step.observation for step in window]))
+            window[:] = [step._replace(key=key) for step, key in zip(window, keys, strict=True)]
+
     def _take(self, stream: int, experience: trajectory.Trajectory) -> None:
         """Takes the step of one environment."""
         window = self._windows.setdefault(stream, [])

@@ -1,15 +1,17 @@
 """The NEC agent (paper, section 3) as a TF-Agents agent."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import gin
+import numpy as np
 import tensorflow as tf
 from tf_agents.agents import tf_agent
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 from tf_agents.typing import types
 
+from nec_tf import embeddings
 from nec_tf.episodic_agent import EpisodicAgent, Experience
 from nec_tf.nec_config import NecConfig
 from nec_tf.row_rmsprop import RowRMSProp
@@ -53,6 +55,7 @@ class NecAgent(EpisodicAgent):
 
     Attributes:
         trained: The network that gradients move; `embedding` itself where nothing is averaged.
+        screens_centred: Whether the mean screen is known, or nobody wants to know it.
     """
 
     def __init__(
@@ -73,6 +76,8 @@ class NecAgent(EpisodicAgent):
         super().__init__(*specs, embedding, config, seed, train_step_counter, alpha=config.alpha)
         self._averaging = config.averaging
         self._centred = config.centred_gradients
+        self._pixels = embeddings.pixels_of(embedding) if config.centred_screens else None
+        self.screens_centred = tf.Variable(self._pixels is None, trainable=False)
         self.trained = self._another(embedding) if config.averaging else embedding
         # The v1 optimizer has epsilon inside the root, as RowRMSProp does; Keras' adds it outside.
         self._optimizer = tf.compat.v1.train.RMSPropOptimizer(
@@ -88,10 +93,28 @@ class NecAgent(EpisodicAgent):
 
     def trackables(self) -> dict[str, Any]:
         """See `EpisodicAgent`."""
-        return {**super().trackables(), "trained": self.trained, "optimizer": self._optimizer}
+        return {
+            **super().trackables(),
+            "trained": self.trained,
+            "optimizer": self._optimizer,
+            "screens_centred": self.screens_centred,
+        }
+
+    def centre_screens(self, observations: Iterable[np.ndarray]) -> None:
+        """Takes the mean of some states off all states from now on.
+
+        Whoever has stored keys has to make them anew.
+
+        Args:
+            observations: Batches of states, [n, ...] each.
+        """
+        if self._pixels is not None:
+            self._pixels.centre_on(observations)
+        self.embedding_replaced()
 
     def embedding_replaced(self) -> None:
         """Hears that `embedding` got weights from elsewhere: training goes on from them."""
+        self.screens_centred.assign(True)
         if self.trained is not self.embedding:
             self.trained.set_weights(self.embedding.get_weights())
 

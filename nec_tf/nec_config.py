@@ -29,6 +29,9 @@ class NecConfig(EpisodicConfig):
     key_length: float = setting(
         3.0, "length of all keys, which keeps them from running away; 0 for any [ours]"
     )
+    centred_screens: bool = setting(
+        True, "the mean of the first screens is taken off all, when learning starts [ours]"
+    )
     centred_gradients: bool = setting(
         False, "updates never move all keys of a minibatch together: Pong needs it [ours]"
     )

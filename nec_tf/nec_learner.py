@@ -27,6 +27,7 @@ from nec_tf.nec_config import NecConfig
 from nec_tf.replay import Replay
 from nec_tf.updates import UpdatesUnderWay
 
+_EMBEDDED = 64  # states at a time
 _INSPECTED = 64  # states whose lookups an evaluation looks into
 
 
@@ -91,6 +92,8 @@ class NecLearner(EpisodicLearner):
         period = self._config.update_period
         due = self._steps // period - before // period
         if due and len(self._replay) >= self._config.learning_starts:
+            if not self.agent.screens_centred:
+                self._centre_screens()
             self._begin_updates(due)
 
     def _more_metrics(self, sums: dict[str, float]) -> dict[str, float]:
@@ -104,6 +107,19 @@ class NecLearner(EpisodicLearner):
         self._finish_updates()
         super()._remember(tuples)
         self._replay.add(tuples.stream, tuples.observations, tuples.actions, tuples.returns)
+
+    def _centre_screens(self) -> None:
+        """Takes the mean of all states so far off, and writes them again with their new keys."""
+        agent = self.agent
+        agent.centre_screens(sample.observations for sample in self._replay.in_batches(_EMBEDDED))
+        agent.dnd.clear()
+        for sample in self._replay.in_batches(_EMBEDDED):
+            keys = self._embed(sample.observations)
+            agent.write(NStepTuples(0, *sample, keys))
+        self._observer.replace_keys(self._embed)
+
+    def _embed(self, observations: np.ndarray) -> np.ndarray:
+        return self.agent.embedding(observations, training=False).numpy()
 
     def _begin_updates(self, count: int) -> None:
         """Begins to compute gradients of random minibatches; finishes those that are due by now."""

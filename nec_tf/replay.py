@@ -1,5 +1,6 @@
 """The replay memory `D`: the last (state, action, return) tuples (paper, section 3.4)."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -78,6 +79,11 @@ class Replay:
         """Returns states by numbers that were drawn since the last `add`."""
         places = states % self._capacity
         return Sample(self._observations.get(states), self._actions[places], self._returns[places])
+
+    def in_batches(self, batch_size: int) -> Iterator[Sample]:
+        """Yields all states that it holds, the oldest first."""
+        for first in range(self._first_state, self._next_state, batch_size):
+            yield self.get(np.arange(first, min(first + batch_size, self._next_state)))
 
     def state(self) -> dict[str, np.ndarray]:
         """Returns everything, as arrays to save; what is not in use yet is left out."""

@@ -32,6 +32,18 @@ def example(name="inverse_distance"):
     return dnd, queries
 
 
+def test_a_memory_that_was_cleared_is_as_good_as_new():
+    dnd, queries = example()
+    dnd.clear()
+    assert dnd.sizes.tolist() == [0, 0]
+    np.testing.assert_array_equal(dnd(queries), 0.0)
+    fresh = make_dnd(num_neighbours=P)
+    keys = np.random.default_rng(1).normal(size=(6, 3))
+    for memory in (dnd, fresh):
+        memory.write([0, 1] * 3, keys, np.arange(6.0))
+    np.testing.assert_allclose(dnd(queries), fresh(queries))
+
+
 def memory_of(dnd, action):
     """The rows, keys and values of one action's memory, as the tables hold them."""
     tables = contents(dnd)

@@ -60,15 +60,38 @@ def test_keys_of_one_length_keep_their_direction():
     np.testing.assert_array_equal(embeddings.FixedLength(5.0)(np.zeros((1, 2), np.float32)), 0.0)
 
 
+def test_the_mean_screen_is_taken_off_once_it_is_known():
+    layer = embeddings.CentredPixels()
+    screens = np.array([[[[0], [255]]], [[[51], [255]]]], np.uint8)
+    np.testing.assert_allclose(layer(screens).numpy()[..., 0], [[[0, 1]], [[0.2, 1]]], rtol=1e-6)
+    assert layer.trainable_weights == []
+    layer.centre_on([screens, screens[:1]])
+    # By hand: the first pixel's mean is 51 / 3 = 17.
+    wanted = np.array([[[-17, 0]], [[34, 0]]]) / 255
+    np.testing.assert_allclose(layer(screens).numpy()[..., 0], wanted, rtol=1e-5, atol=1e-7)
+
+
+def test_only_networks_of_pixels_have_a_mean_screen():
+    pixels = embeddings.nature_dqn((44, 44, 2), 4, seed=0)
+    for network in (pixels, embeddings.of_length(pixels, 3.0)):
+        assert embeddings.pixels_of(network) is pixels.layers[0]
+    assert embeddings.pixels_of(embeddings.mlp((3,), 4)) is None
+
+
 MAKERS = [
     lambda seed: embeddings.nature_dqn((44, 44, 2), 4, seed),
     lambda seed: embeddings.mlp((8,), 8, (8, 8), seed),
 ]
 
 
+def weights_of(model):
+    """Those that are trained, as arrays: the mean screen always begins at 0."""
+    return [weight.numpy() for weight in model.trainable_weights]
+
+
 @pytest.mark.parametrize("make", MAKERS)
 def test_the_seed_decides_the_weights(make):
-    first, same, other = (make(seed).get_weights() for seed in (1, 1, 2))
+    first, same, other = (weights_of(make(seed)) for seed in (1, 1, 2))
     assert all(np.array_equal(x, y) for x, y in zip(first, same, strict=True))
     assert not np.array_equal(first[0], other[0])
 
@@ -81,4 +104,4 @@ def test_layers_of_the_same_shape_start_differently():
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_without_a_seed_every_model_is_another(make):
-    assert not np.array_equal(make(None).get_weights()[0], make(None).get_weights()[0])
+    assert not np.array_equal(weights_of(make(None))[0], weights_of(make(None))[0])

@@ -97,6 +97,18 @@ def test_every_step_comes_once_in_order_with_its_own_state_action_and_key():
     assert [len(p.actions) for p in pieces] == [8, 8, 8, 8, 8, 10]
 
 
+def test_steps_that_wait_can_be_given_new_keys():
+    received = []
+    observer = NStepObserver(3, GAMMA, received.append, write_every=2)
+    for number, step in enumerate(Episode(np.random.default_rng(0), 9, True).steps()):
+        if number == 7:
+            observer.replace_keys(lambda observations: np.stack([-observations] * 2, axis=1))
+        observer(batch(step))
+    keys = np.concatenate([piece.keys for piece in received])[:, 0]
+    # Steps 0 to 3 were handed on before, 4 to 6 waited.
+    np.testing.assert_array_equal(keys, [0, 1, 2, 3, -4, -5, -6, 7, 8])
+
+
 def test_environments_side_by_side_do_not_mix():
     rng = np.random.default_rng(0)
     streams = [

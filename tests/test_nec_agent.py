@@ -101,6 +101,35 @@ def test_updates_do_not_move_states_that_look_alike_all_together(centred):
         assert moved > 1e-2
 
 
+@pytest.mark.parametrize("averaging", [0.0, 0.99])
+def test_the_mean_screen_reaches_both_networks(averaging):
+    specs = ts.time_step_spec(tf.TensorSpec([4, 4, 2], tf.uint8)), ACTION_SPEC
+    network = tf.keras.Sequential(
+        [
+            tf.keras.layers.InputLayer((4, 4, 2), dtype=tf.uint8),
+            embeddings.CentredPixels(),
+            tf.keras.layers.Flatten(),
+            tf.keras.layers.Dense(4, use_bias=False),
+        ]
+    )
+    agent = NecAgent(*specs, network, dataclasses.replace(SMALL, averaging=averaging))
+    screens = np.random.default_rng(0).integers(100, 200, (50, 4, 4, 2)).astype(np.uint8)
+    assert not agent.screens_centred
+    before = agent.embedding(screens).numpy()
+    agent.centre_screens(np.array_split(screens, 3))
+    assert agent.screens_centred
+    for one in (agent.embedding, agent.trained):  # a linear map: the mean screen's key is gone
+        np.testing.assert_allclose(one(screens), before - before.mean(axis=0), rtol=1e-3, atol=1e-4)
+
+
+def test_where_there_is_no_screen_or_none_is_wanted_centred_nothing_is_to_do():
+    assert make_agent().screens_centred
+    specs = ts.time_step_spec(tf.TensorSpec([44, 44, 2], tf.uint8)), ACTION_SPEC
+    network = embeddings.nature_dqn((44, 44, 2), SMALL.key_size, seed=0)
+    config = dataclasses.replace(SMALL, centred_screens=False)
+    assert NecAgent(*specs, network, config).screens_centred
+
+
 @pytest.mark.parametrize("moving", ["learning_rate", "keys_learning_rate", "values_learning_rate"])
 def test_each_learning_rate_moves_its_own_part(moving):
     rates = dict.fromkeys(("learning_rate", "keys_learning_rate", "values_learning_rate"), 0.0)

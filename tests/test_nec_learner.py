@@ -1,5 +1,6 @@
 import dataclasses
 
+import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -80,6 +81,80 @@ def test_keys_have_the_length_that_is_set_after_training_too(averaging):
     keys = learner.agent.dnd.tables.keys.numpy()[1 : 1 + int(learner.agent.dnd.sizes.sum())]
     np.testing.assert_allclose(np.linalg.norm(keys, axis=1), 2.0, rtol=1e-5)
     assert len(np.unique(keys.round(3), axis=0)) > 5
+
+
+class Screens(gymnasium.ObservationWrapper):
+    """Counting, seen as a screen of which one pixel is lit; all others never change."""
+
+    def __init__(self, length):
+        super().__init__(Counting(length))
+        self.observation_space = gymnasium.spaces.Box(0, 255, (6, 6, 1), np.uint8)
+
+    def observation(self, observation):
+        return self.screen(int(observation[0]))
+
+    @staticmethod
+    def screen(number):
+        screen = np.full((6, 6, 1), 128, np.uint8)
+        screen.flat[number] = 255
+        return screen
+
+
+def screens_learner(environment, **settings):
+    """A learner of screens of which nothing moves but by their mean."""
+    rates = ("learning_rate", "keys_learning_rate", "values_learning_rate")
+    config = dataclasses.replace(CONFIG, **dict.fromkeys(rates, 0.0), **settings)
+    network = tf.keras.Sequential(
+        [
+            tf.keras.layers.InputLayer((6, 6, 1), dtype=tf.uint8),
+            embeddings.CentredPixels(),
+            tf.keras.layers.Flatten(),
+            tf.keras.layers.Dense(4),
+        ]
+    )
+    specs = environment.time_step_spec(), environment.action_spec()
+    return NecLearner(*specs, network, config, 0)
+
+
+def entries(learner):
+    """Keys and values of what the memory holds, by state and action."""
+    tables = learner.agent.dnd.tables
+    rows = np.arange(1, int(tables.size))
+    ids, actions = (tables.read(column, rows) for column in (tables.state_ids, tables.actions))
+    keys, values = (tables.read(column, rows) for column in (tables.keys, tables.values))
+    return dict(zip(zip(ids, actions, strict=True), zip(keys, values, strict=True), strict=True))
+
+
+def test_when_learning_starts_every_state_is_written_again_less_the_mean_screen():
+    environment = GymnasiumEnvironment([Screens(30)], seed=0)
+    learner = screens_learner(environment)
+    time_step, before, mean = None, {}, embeddings.pixels_of(learner.agent.embedding).mean
+    while not learner.agent.screens_centred:
+        before = entries(learner)
+        np.testing.assert_array_equal(mean, 0.0)
+        time_step = drive(learner, environment, 1, time_step)
+    after = entries(learner)
+    assert len(before) == 30  # an episode: learning starts in the next one
+    assert mean.numpy().flat[0] == pytest.approx(128 + 127 / 30)
+    assert mean.numpy().flat[35] == 128
+    for known, (key, value) in before.items():
+        assert after[known][1] == pytest.approx(value)
+        assert not np.allclose(after[known][0], key)
+    while len(learner._replay) == 30:
+        time_step = drive(learner, environment, 1, time_step)  # up to what had waited then
+    screens = np.stack([Screens.screen(number) for number in range(30)])
+    possible = learner.agent.embedding(screens).numpy()
+    keys = np.stack([key for key, _ in entries(learner).values()])
+    far = np.linalg.norm(keys[:, None] - possible[None], axis=2).min(axis=1)
+    assert far.max() < 1e-4, "a key is not what the network makes of any state now"
+
+
+def test_a_network_from_elsewhere_keeps_its_mean_screen():
+    environment = GymnasiumEnvironment([Screens(9)], seed=0)
+    learner = screens_learner(environment)
+    learner.agent.embedding_replaced()
+    drive(learner, environment, 100)
+    np.testing.assert_array_equal(embeddings.pixels_of(learner.agent.embedding).mean, 0.0)
 
 
 def test_metrics_are_means_since_the_last_call_and_named():

@@ -56,6 +56,17 @@ def test_only_the_newest_states_are_kept():
     assert contents(replay) == expected(observations[15:], np.zeros(10), np.arange(15, 25))
 
 
+def test_all_states_come_in_batches_the_oldest_first():
+    replay = Replay(10, (3, 3, 4), np.uint8)
+    observations = episode(25)
+    replay.add(0, observations, np.arange(25) % 3, np.arange(25))
+    batches = list(replay.in_batches(4))
+    assert [len(batch.actions) for batch in batches] == [4, 4, 2]
+    for column, added in enumerate((observations, np.arange(25) % 3, np.arange(25))):
+        held = np.concatenate([batch[column] for batch in batches])
+        np.testing.assert_array_equal(held, added[15:])
+
+
 @settings(deadline=None, max_examples=60)
 @given(
     st.integers(1, 12),
