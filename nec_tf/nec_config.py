@@ -33,7 +33,7 @@ class NecConfig(EpisodicConfig):
         True, "the mean of the first screens is taken off all, when learning starts [ours]"
     )
     centred_gradients: bool = setting(
-        False, "updates never move all keys of a minibatch together: Pong needs it [ours]"
+        False, "updates never move all keys of a minibatch together [ours]"
     )
     keys_learning_rate: float = setting(1e-4, "of stored keys; 0 leaves them as written [ours]")
     values_learning_rate: float = setting(1.0, "of stored values; 0 likewise [ours]")
