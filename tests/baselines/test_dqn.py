@@ -51,7 +51,10 @@ def test_the_network_is_that_of_nature_dqn():
     learner = DqnLearner(*specs, embedding, config, 0)
     # Convolutions 8 x 8 x 4 x 32, 4 x 4 x 32 x 64, 3 x 3 x 64 x 64; 7 x 7 x 64 to 512 to 18.
     expected = 8_224 + 32_832 + 36_928 + 1_606_144 + 9_234
-    assert sum(weight.size for weight in weights(learner)) == expected
+    trained = learner.agent._q_network.trainable_variables  # DQN takes no mean screen off
+    assert sum(np.size(weight) for weight in trained) == expected
+    untrained = learner.agent._q_network.non_trainable_variables
+    assert all(not np.any(weight) for weight in untrained)
 
 
 class Pixels(gymnasium.Env):
