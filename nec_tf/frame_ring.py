@@ -4,8 +4,12 @@ A state of Atari is a stack of four frames, three of which the state before it h
 is stored once, and a state is four numbers of frames: 10^5 states take 0.7 GB instead of 2.8.
 """
 
+import cv2
 import numpy as np
 from numpy.typing import DTypeLike
+
+_LARGEST_STACK = 512  # frames that OpenCV merges
+_MERGED_AS = {1: np.uint8, 2: np.uint16, 4: np.int32, 8: np.float64}  # by bytes of a number
 
 
 class FrameRing:
@@ -17,16 +21,19 @@ class FrameRing:
         Args:
             capacity: The most states.
             observation_shape: Of one state. Three dimensions are a stack of frames, the last
-                dimension counting them, oldest first; anything else is stored as it is.
+                dimension counting them, oldest first; anything else, and a stack of more than 512,
+                is stored as it is.
             dtype: Of the observations.
         """
-        stack = observation_shape[-1] if len(observation_shape) == 3 else 1
+        frames = observation_shape[-1] if len(observation_shape) == 3 else 1
+        stack = frames if frames <= _LARGEST_STACK else 1
         frame_shape = observation_shape[:-1] if stack > 1 else observation_shape
         # An episode begins with a whole stack; a quarter more frames than states is room for one
         # every dozen states. Where that is not enough, the oldest states go a little earlier.
         num_frames = capacity if stack == 1 else capacity + capacity // 4 + 4 * stack
         self._stack = stack
         self._frames = np.zeros((num_frames, *frame_shape), dtype)  # pages are taken when touched
+        self._merged = self._frames.view(_MERGED_AS[self._frames.itemsize])  # only bits are moved
         self._frame_ids = np.zeros((capacity, stack), np.int64)
         self._next_frame = 0  # ids count up for ever; their place in the ring is the remainder
         self._last_ids: dict[int, np.ndarray] = {}
@@ -52,14 +59,12 @@ class FrameRing:
         places = ids % len(self._frames)  # [n, stack]
         if self._stack == 1:
             return self._frames[places[:, 0]]
-        # Frame by frame, so that TensorFlow finds it in the order in which it wants it: to bring a
-        # minibatch into that order afterwards takes four times as long, and keeps Python's lock.
-        observations = np.empty(
-            (len(ids), *self._frames.shape[1:], self._stack), self._frames.dtype
-        )
-        for age in range(self._stack):
-            observations[..., age] = self._frames[places[:, age]]
-        return observations
+        # In the order in which TensorFlow wants it: to bring a minibatch into that order afterwards
+        # takes longer, and keeps Python's lock. OpenCV takes 0.08 ms for 32 states, NumPy 0.30.
+        observations = np.empty((len(ids), *self._frames.shape[1:], self._stack), self._merged.dtype)
+        for observation, stacked in zip(observations, places.tolist(), strict=True):
+            cv2.merge([self._merged[place] for place in stacked], observation)
+        return observations.view(self._frames.dtype)
 
     def has(self, state: int) -> bool:
         """Whether the frames of one of the last `capacity` states are all still there."""

@@ -122,3 +122,19 @@ def test_sampling_is_uniform():
     replay.add(0, np.arange(10.0)[:, None], np.arange(10), np.arange(10))
     actions = replay.sample(np.random.default_rng(0), 20_000).actions
     assert np.abs(np.bincount(actions, minlength=10) - 2000).max() < 200
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int16, np.float32, np.int64])
+@pytest.mark.parametrize("stack", [2, 3, 512, 513])
+def test_stacks_of_every_kind_of_number_come_back_as_they_were(dtype, stack):
+    rng = np.random.default_rng(stack)
+    frames = rng.integers(-(2**40), 2**40, (stack + 4, 2, 3)).astype(dtype)
+    observations = np.stack([np.stack(frames[t : t + stack], axis=-1) for t in range(5)])
+    replay = Replay(8, observations.shape[1:], dtype)
+    replay.add(0, observations, np.arange(5), np.arange(5))
+    states = np.array([4, 0, 2, 2])
+    got = replay.get(states)
+    assert got.observations.dtype == dtype
+    assert got.observations.flags.c_contiguous
+    np.testing.assert_array_equal(got.observations, observations[states])
+    np.testing.assert_array_equal(got.actions, states)
