@@ -13,7 +13,7 @@ What a caller of ScaNN 1.3.0 has to know, each handled here and tested:
   * keys of 8 bits lie on a grid that the largest key decides at the build, and those that come
     later are measured differently unless they are on it: see `_Grid`;
   * every searcher has threads of its own, and there is a searcher for each action: two threads,
-    which share the work where several queries come at once.
+    which share the work where many queries come at once.
 
 The leaves are scored with the keys themselves, by 8 bits a number where that tells neighbours
 apart:
@@ -52,7 +52,8 @@ _REFRESH_BATCH = 1024  # moved keys
 _SPACING_SAMPLE = 64  # keys whose neighbours are looked at
 _SPACING_AMONG = 20_000  # keys
 _THREADS = 2  # of a searcher
-_PARALLEL_FROM = 4  # queries; below, waking a thread costs more than it does
+_BATCHED_FROM = 4  # queries that are searched in one call
+_PARALLEL_FROM = 16  # queries; below, waking a thread costs more than it does
 
 
 class ScannIndex(NeighbourIndex):
@@ -100,9 +101,9 @@ class ScannIndex(NeighbourIndex):
         if self._searcher.size() == 0:
             return np.full((len(queries), p), -1, np.int64)
         queries = self._centred(queries)
-        if len(queries) >= _PARALLEL_FROM:
-            share = -(-len(queries) // _THREADS)
-            found, distances = self._searcher.search_batched(queries, p, -1, -1, True, share)
+        if len(queries) >= _BATCHED_FROM:
+            parallel, share = len(queries) >= _PARALLEL_FROM, -(-len(queries) // _THREADS)
+            found, distances = self._searcher.search_batched(queries, p, -1, -1, parallel, share)
             if _complete(found[0], distances, p):
                 return found.astype(np.int64)
         # One by one: a batched search gives each row the length of the shortest answer.
