@@ -2,9 +2,10 @@
 
 An update takes as long as several steps. Its gradients are computed by a thread of its own, from
 the network and the memory as they are when it is due, while the environment is stepped on; they are
-applied when the update after the next is due, or before the memory is written. What acts in between
-acts on the network before the update. When which of this happens is counted in steps and never asks
-how long something took: the same seed gives the same run.
+applied when the update after the next is due (several environments make several due at a time: then
+when the third group after it is), or before the memory is written. What acts in between acts on the
+network before the update. When which of this happens is counted in steps and never asks how long
+something took: the same seed gives the same run.
 """
 
 import functools
@@ -28,6 +29,9 @@ from nec_tf.replay import Replay
 from nec_tf.updates import UpdatesUnderWay
 
 _EMBEDDED = 64  # states at a time
+# Groups of updates that are under way beside a new one, where several environments make several
+# due at a time: with one, everybody waits for the new ones to look up; see docs/experiments.md.
+_GROUPS_UNDER_WAY = 2
 _INSPECTED = 64  # states whose lookups an evaluation looks into
 
 
@@ -124,7 +128,7 @@ class NecLearner(EpisodicLearner):
     def _begin_updates(self, count: int) -> None:
         """Begins to compute gradients of random minibatches; finishes those that are due by now."""
         drawn = [self._replay.draw(self._rng, self._config.batch_size) for _ in range(count)]
-        self._finish_updates(all_but=count)
+        self._finish_updates(all_but=count if count == 1 else _GROUPS_UNDER_WAY * count)
         self._updates.begin([functools.partial(self._minibatch, states) for states in drawn])
 
     def _minibatch(self, states: np.ndarray) -> Experience:

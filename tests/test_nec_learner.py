@@ -201,7 +201,7 @@ def watch_updates(learner):
     return happened
 
 
-@pytest.mark.parametrize(("count", "together"), [(1, 3), (8, 6), (12, 9)])
+@pytest.mark.parametrize(("count", "together"), [(1, 3), (8, 8), (12, 12)])
 def test_updates_are_finished_when_others_are_due_and_before_a_write(count, together):
     environment = make_environment(count)
     learner = make_learner(environment)
@@ -210,7 +210,7 @@ def test_updates_are_finished_when_others_are_due_and_before_a_write(count, toge
     under_way = most = 0
     for event in happened:
         under_way += {"draw": 1, "apply": -1, "write": 0}[event]
-        most = max(most, under_way)  # of three times: the newest are drawn first
+        most = max(most, under_way)  # the newest are drawn first
         assert event != "write" or under_way == 0
     assert most == together
     assert happened.count("apply") > 15
