@@ -41,7 +41,7 @@ _JSON = flags.DEFINE_bool("json", False, "Print only JSON to stdout.")
 _ENTRIES = flags.DEFINE_list("entries", ["0", "50000", "500000"], "Entries of each action.")
 _NUM_ENVS = flags.DEFINE_list("num_envs", ["1", "8"], "Environments side by side.")
 _AGENTS = flags.DEFINE_list("agents", ["nec", "mfec"], "Agents to measure.")
-_STEPS = flags.DEFINE_integer("steps", 2_000, "Agent steps of each row.", lower_bound=100)
+_STEPS = flags.DEFINE_integer("steps", 5_000, "Agent steps of each row.", lower_bound=100)
 
 
 def main(argv: Sequence[str]) -> None:
