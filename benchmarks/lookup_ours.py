@@ -20,9 +20,9 @@ from benchmarks.lookup_measure import (
     search_all,
     split,
 )
-from nec_tf.dnd import DifferentiableNeuralDictionary
-from nec_tf.neighbours import make_index
-from nec_tf.row_rmsprop import RowRMSProp
+from nec_tf.memory.dnd import DifferentiableNeuralDictionary
+from nec_tf.memory.neighbours import make_index
+from nec_tf.memory.row_rmsprop import RowRMSProp
 
 VALUES_LEARNING_RATE = 1e-2
 STATES_PER_STEP = 32  # a minibatch; paper, section 4

@@ -8,8 +8,8 @@ import psutil
 import tensorflow as tf
 
 from benchmarks.lookup_measure import P, Settings, median_ms, resident_bytes, split
-from nec_tf.dnd import DifferentiableNeuralDictionary
-from nec_tf.recognition import identify
+from nec_tf.memory.dnd import DifferentiableNeuralDictionary
+from nec_tf.memory.state_ids import hash_states
 
 NUM_ACTIONS = 18
 _BYTES_PER_ENTRY = 1_000  # measured: 690 held, and 785 at the peak of a restore
@@ -56,7 +56,7 @@ def _fill(keys: np.ndarray) -> DifferentiableNeuralDictionary:
     dnd = DifferentiableNeuralDictionary(NUM_ACTIONS, keys.shape[1], count)
     tables = dnd.tables
     tables.reserve(1 + NUM_ACTIONS * count)
-    values, states = np.random.default_rng(0).normal(size=count), identify(keys)
+    values, states = np.random.default_rng(0).normal(size=count), hash_states(keys)
     for action in range(NUM_ACTIONS):
         rows = 1 + action * count + np.arange(count)
         tables.put(tables.keys, rows, keys)
@@ -64,6 +64,6 @@ def _fill(keys: np.ndarray) -> DifferentiableNeuralDictionary:
         tables.put(tables.state_ids, rows, states)
         tables.put(tables.actions, rows, np.full(count, action))
     tables.size.assign(1 + NUM_ACTIONS * count)
-    dnd._store.doubt()
+    dnd._store.invalidate()
     assert (dnd.sizes == count).all(), "the memories did not take every key"
     return dnd

@@ -35,7 +35,6 @@ from absl import app, flags
 
 from benchmarks.loop_summary import MOST_FOR_MFEC, bars, columns
 from benchmarks.report import table
-from trainers import program  # noqa: F401  TensorFlow then has as many threads as in a run
 
 _JSON = flags.DEFINE_bool("json", False, "Print only JSON to stdout.")
 _ENTRIES = flags.DEFINE_list("entries", ["0", "50000", "500000"], "Entries of each action.")

@@ -16,10 +16,11 @@ from tf_agents.utils import common
 
 from benchmarks import real_keys
 from benchmarks.lookup_measure import distinct
-from nec_tf.embeddings import FixedLength
-from nec_tf.n_step_driver import NStepDriver, NStepObserver
-from trainers.registry import find_agent, make_learner
-from trainers.tasks import atari_task
+from nec_tf.agents.n_step_driver import NStepDriver
+from nec_tf.agents.n_step_window import NStepObserver
+from nec_tf.experiments.registry import find_agent, make_learner
+from nec_tf.experiments.tasks import atari_task
+from nec_tf.networks.encoders import FixedLength
 
 GAME = "frostbite"  # all 18 actions do something in it
 NUM_ACTIONS = 18
@@ -57,7 +58,7 @@ class Subject:
             _fill_memory(agent, name, entries)
         if self.trains:
             agent.embedding_replaced()  # its mean screen stays as it is: nothing is written again
-            _fill_replay(self.learner._replay)
+            _fill_replay(self.learner.replay)
 
 
 class Row:
@@ -132,7 +133,7 @@ class Row:
             (self._environment, "step", "emulator"),
             (self._driver, "_act", "act"),
             (store, "neighbours", "search"),
-            (store, "settle", "index"),
+            (store, "sync", "index"),
             (self._agent, "write", "write"),
         ]
         timed += [(memory, "tell_index", "index") for memory in store._memories]
@@ -141,7 +142,7 @@ class Row:
                 (self._learner, "_begin_updates", "train"),
                 (self._learner, "_finish_updates", "train"),
             ]
-            timed += [(self._learner._replay, "add", "replay")]
+            timed += [(self._learner.replay, "add", "replay")]
         return timed
 
 

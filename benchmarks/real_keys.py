@@ -12,7 +12,7 @@ import tensorflow as tf
 from ale_py.vector_env import AtariVectorEnv
 from tqdm import tqdm
 
-from nec_tf.embeddings import nature_dqn
+from nec_tf.networks.encoders import nature_dqn
 
 CACHE = Path(__file__).parent / ".cache"
 STATES = 800_000  # about a fifth of their keys comes twice

@@ -33,7 +33,7 @@ from absl import app, flags
 from benchmarks import real_keys, serving_models
 from benchmarks.lookup_measure import distinct
 from benchmarks.report import table
-from export import native
+from nec_tf.serving import native
 
 _JSON = flags.DEFINE_bool("json", False, "Print only JSON to stdout.")
 _ENTRIES = flags.DEFINE_list("entries", ["50000", "500000"], "Entries of each action.")

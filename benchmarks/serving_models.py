@@ -10,11 +10,11 @@ from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
 
 from benchmarks import real_keys
-from export.exporting import build_network
-from nec_tf import kernels
-from nec_tf.dnd import NUM_NEIGHBOURS
-from nec_tf.memory_files import Memory
-from nec_tf.saved_policy import FrozenPolicy, save
+from nec_tf.memory import kernels
+from nec_tf.memory.dnd import NUM_NEIGHBOURS
+from nec_tf.serving.exporting import build_network
+from nec_tf.serving.frozen_policy import FrozenPolicy, save
+from nec_tf.serving.memory_files import Memory
 
 _EVERY = 40  # steps between two states, so that they differ
 

@@ -15,8 +15,8 @@ from tf_agents.train import actor, learner
 from tf_agents.train.utils import train_utils
 
 from nec_tf import NecAgent, NecConfig
-from nec_tf.embeddings import mlp
 from nec_tf.environments.gymnasium_env import SingleGymnasiumEnvironment
+from nec_tf.networks.encoders import mlp
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("env", "CartPole-v1", "A Gymnasium environment with discrete actions.")

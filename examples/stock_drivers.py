@@ -14,8 +14,8 @@ from tf_agents.replay_buffers import tf_uniform_replay_buffer
 from tf_agents.utils import common
 
 from nec_tf import NecAgent, NecConfig
-from nec_tf.embeddings import mlp
 from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
+from nec_tf.networks.encoders import mlp
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("env", "CartPole-v1", "A Gymnasium environment with discrete actions.")

@@ -6,17 +6,19 @@ Each call writes a new version, <output_dir>/<version>/, aside and renames it in
 is made of TensorFlow's own operations (--lookup=ivf, or exact). docs/serving.md: how to serve it.
 """
 
-# isort: off
-from trainers.program import guarded  # first: it makes the libraries start quietly
+from nec_tf.runtime import startup
 
-# isort: on
+startup.configure(restart=__name__ == "__main__")
+
 from pathlib import Path
 
 from absl import app, flags
 
-from export.exporting import LOOKUPS, describe, export
-from trainers.errors import UserError
-from trainers.run import load_trained_run
+from nec_tf.experiments.exporting import export_run
+from nec_tf.experiments.run import load_trained_run
+from nec_tf.runtime.errors import UserError
+from nec_tf.serving.exporting import describe
+from nec_tf.serving.freezing import LOOKUPS
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("run_dir", None, "Folder of a run of train_atari.py or train_gym.py.")
@@ -32,9 +34,11 @@ def main() -> None:
         raise UserError("--run_dir and --output_dir are wanted: from where, and where to")
     run = load_trained_run(FLAGS.run_dir)
     arguments = FLAGS.lookup, FLAGS.recall, FLAGS.version
-    folder = export(run, Path(FLAGS.output_dir), *arguments, say=lambda text: print(text + " ..."))
+    folder = export_run(
+        run, Path(FLAGS.output_dir), *arguments, say=lambda text: print(text + " ...")
+    )
     print(describe(folder))
 
 
 if __name__ == "__main__":
-    app.run(guarded(main))
+    app.run(startup.guarded(main))

@@ -8,15 +8,15 @@ memories merge, with that of the run too if it has one: the newest entries stay,
 room for. All keys must be of one network; what does not fit is refused, and nothing changes.
 """
 
-# isort: off
-from trainers.program import guarded  # first: it makes the libraries start quietly
+from nec_tf.runtime import startup
 
-# isort: on
+startup.configure(restart=__name__ == "__main__")
+
 from absl import app, flags
 
-from trainers.errors import UserError
-from trainers.memory_import import import_memories
-from trainers.run import load_run
+from nec_tf.experiments.memory_import import import_memories
+from nec_tf.experiments.run import load_run
+from nec_tf.runtime.errors import UserError
 
 FLAGS = flags.FLAGS
 flags.DEFINE_list("memory", None, "Exported memories: folders, with commas between them.")
@@ -35,4 +35,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    app.run(guarded(main))
+    app.run(startup.guarded(main))

@@ -4,18 +4,18 @@ python export/serving_client.py --server=localhost:8500 --model=frostbite --game
 python export/serving_client.py --server=localhost:8501 --rest --model=cartpole --env=CartPole-v1
 """
 
-# isort: off
-from trainers.program import guarded  # first: it makes the libraries start quietly
+from nec_tf.runtime import startup
 
-# isort: on
+startup.configure(restart=__name__ == "__main__")
+
 import numpy as np
 from absl import app, flags
 from tf_agents.trajectories import time_step as ts
 from tqdm import tqdm
 
-from export.remote_policy import GrpcPolicy, RestPolicy, Timed
-from trainers.errors import UserError
-from trainers.tasks import Task, atari_task, gym_task
+from nec_tf.experiments.tasks import Task, atari_task, gym_task
+from nec_tf.runtime.errors import UserError
+from nec_tf.serving.client import GrpcPolicy, RestPolicy, Timed
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("server", "localhost:8500", "host:port; 8500 is TF Serving's gRPC, 8501 REST.")
@@ -55,4 +55,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    app.run(guarded(main))
+    app.run(startup.guarded(main))

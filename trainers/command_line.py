@@ -6,11 +6,11 @@ from typing import Any
 
 from absl import flags
 
-from trainers import origin
-from trainers.experiment import Experiment
-from trainers.registry import AGENTS, find_agent
-from trainers.run import Run, Settings, default_run_dir
-from trainers.tasks import Task
+from nec_tf.experiments import provenance
+from nec_tf.experiments.loop import Experiment
+from nec_tf.experiments.registry import AGENTS, find_agent
+from nec_tf.experiments.run import Run, Settings, default_run_dir
+from nec_tf.experiments.tasks import Task
 
 FLAGS = flags.FLAGS
 
@@ -107,7 +107,7 @@ def train(task: Task, **defaults: Any) -> None:
     config = agent_config_from_flags(**defaults)
     run_dir = FLAGS.run_dir or default_run_dir(FLAGS.agent, task, FLAGS.seed)
     run = Run(run_dir, task, settings_from_flags(), config)
-    origin.note(run.folder.path)
+    provenance.note(run.folder.path)
     if run.progress.frames:
         print(f"Going on with {run_dir} at {run.progress.frames:,} frames.")
     finished = Experiment(run).run()

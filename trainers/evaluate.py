@@ -6,18 +6,18 @@ Plays whole games (a lost life does not end them) with the run's own configurati
 scores and can film the best one. The run is not changed.
 """
 
-# isort: off
-from trainers.program import guarded  # first: it makes the libraries start quietly
+from nec_tf.runtime import startup
 
-# isort: on
+startup.configure(restart=__name__ == "__main__")
+
 from pathlib import Path
 
 from absl import app, flags
 from tqdm import tqdm
 
-from trainers import evaluation
-from trainers.errors import UserError
-from trainers.run import load_trained_run
+from nec_tf.experiments import evaluation
+from nec_tf.experiments.run import load_trained_run
+from nec_tf.runtime.errors import UserError
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("run_dir", None, "Folder of a run of train_atari.py or train_gym.py.")
@@ -49,4 +49,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    app.run(guarded(main))
+    app.run(startup.guarded(main))

@@ -6,16 +6,16 @@ Writes `results/<agent>/<game>/<seed>.csv`: the evaluations of the run, after li
 # and tell the commands, the commit and all settings. With --name, that stands for the agent's.
 """
 
-# isort: off
-from trainers.program import guarded  # first: it makes the libraries start quietly
+from nec_tf.runtime import startup
 
-# isort: on
+startup.configure(restart=__name__ == "__main__")
+
 from pathlib import Path
 
 from absl import app, flags
 
-from trainers.errors import UserError
-from trainers.results import save_result
+from nec_tf.experiments.results import save_result
+from nec_tf.runtime.errors import UserError
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("run_dir", None, "Folder of a run of train_atari.py or train_gym.py.")
@@ -33,4 +33,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    app.run(guarded(main))
+    app.run(startup.guarded(main))

@@ -6,15 +6,15 @@
 Reads `results/<agent>/<game>/<seed>.csv`, which trainers/record_result.py writes of a run.
 """
 
-# isort: off
-from trainers.program import guarded  # first: it makes the libraries start quietly
+from nec_tf.runtime import startup
 
-# isort: on
+startup.configure(restart=__name__ == "__main__")
+
 from pathlib import Path
 
 from absl import app, flags
 
-from trainers import curves
+from nec_tf.experiments import curves
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("results_dir", "results", "Folder of the results.")
@@ -31,4 +31,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    app.run(guarded(main))
+    app.run(startup.guarded(main))

@@ -8,13 +8,14 @@ video of the best evaluation. Ctrl-C saves; the same command goes on; a larger -
 further. Frames are emulator frames: one step of the agent is four.
 """
 
-# isort: off
-from trainers.program import guarded  # first: it makes the libraries start quietly
+from nec_tf.runtime import startup
 
-# isort: on
+startup.configure(restart=__name__ == "__main__")
+
 from absl import app, flags
 
-from trainers import command_line, tasks
+from nec_tf.experiments import tasks
+from trainers import command_line
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("game", "Frostbite", "Atari game: Frostbite, ms_pacman, ... (57 of them).")
@@ -32,4 +33,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    app.run(guarded(main))
+    app.run(startup.guarded(main))

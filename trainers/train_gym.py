@@ -5,13 +5,14 @@
 Frames are steps of the environment here. Everything else is as in train_atari.py.
 """
 
-# isort: off
-from trainers.program import guarded  # first: it makes the libraries start quietly
+from nec_tf.runtime import startup
 
-# isort: on
+startup.configure(restart=__name__ == "__main__")
+
 from absl import app, flags
 
-from trainers import command_line, tasks
+from nec_tf.experiments import tasks
+from trainers import command_line
 
 FLAGS = flags.FLAGS
 
@@ -42,4 +43,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    app.run(guarded(main))
+    app.run(startup.guarded(main))

@@ -11,18 +11,19 @@ from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
-from nec_tf import embeddings
+from nec_tf.agents.mfec.config import MfecConfig
+from nec_tf.agents.mfec.learner import MfecLearner
+from nec_tf.agents.n_step_driver import NStepDriver
+from nec_tf.agents.nec.config import NecConfig
+from nec_tf.agents.nec.learner import NecLearner
 from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
-from nec_tf.mfec_agent import MfecConfig, MfecLearner
-from nec_tf.n_step_driver import NStepDriver
-from nec_tf.nec_config import NecConfig
-from nec_tf.nec_learner import NecLearner
+from nec_tf.networks import encoders
 
 
 def make_learner(environment, seed, **settings):
     shape = environment.observation_spec().shape
     config = NecConfig(**{"key_size": 16, "replay_capacity": 10_000, "capacity": 10_000} | settings)
-    embedding = embeddings.mlp(shape, config.key_size, seed=seed)
+    embedding = encoders.mlp(shape, config.key_size, seed=seed)
     specs = environment.time_step_spec(), environment.action_spec()
     return NecLearner(*specs, embedding, config, seed)
 
@@ -95,7 +96,7 @@ def nec_learner(environment, seed):
 def mfec_learner(environment, seed):
     config = MfecConfig(key_size=16, capacity=10_000, evaluation_epsilon=0.0)
     shape = environment.observation_spec().shape
-    embedding = embeddings.random_projection(shape, config.key_size, seed)
+    embedding = encoders.random_projection(shape, config.key_size, seed)
     specs = environment.time_step_spec(), environment.action_spec()
     return MfecLearner(*specs, embedding, config, seed)
 
@@ -198,7 +199,7 @@ def test_mfec_keeps_the_pole_up_within_5000_steps():
     environment = GymnasiumEnvironment([gymnasium.make("CartPole-v1")], seed=1)
     shape = environment.observation_spec().shape
     config = MfecConfig(key_size=16, capacity=10_000, epsilon_from=500, epsilon_until=3000)
-    embedding = embeddings.random_projection(shape, config.key_size, seed=1)
+    embedding = encoders.random_projection(shape, config.key_size, seed=1)
     specs = environment.time_step_spec(), environment.action_spec()
     learner = MfecLearner(*specs, embedding, config, seed=1)
     NStepDriver(environment, learner.agent.collect_policy, [learner.observe]).run(5000)

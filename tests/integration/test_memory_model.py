@@ -25,7 +25,8 @@ from hypothesis.stateful import (
 )
 from memories import contents, make_dnd
 
-from nec_tf import RowRMSProp, eviction
+from nec_tf import RowRMSProp
+from nec_tf.memory import eviction
 
 ACTIONS, KEY_SIZE, ALPHA = 2, 2, 0.25
 KEYS_RATE, VALUES_RATE, DECAY, EPSILON = 0.2, 0.3, 0.9, 0.01

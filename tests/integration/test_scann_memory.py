@@ -7,8 +7,9 @@ import pytest
 import tensorflow as tf
 from memories import contents, make_dnd
 
-from nec_tf import RowRMSProp, dnd
-from nec_tf.neighbours import ExactIndex, scann_index
+from nec_tf import RowRMSProp
+from nec_tf.memory import dnd
+from nec_tf.memory.neighbours import ExactIndex, scann_index
 
 KEY_SIZE, P, CAPACITY = 8, 10, 1500
 

@@ -26,10 +26,10 @@ from tf_agents.trajectories import time_step as ts
 from tf_agents.utils import common, nest_utils
 
 from nec_tf import NecAgent, NecConfig, NStepDriver
-from nec_tf.embeddings import mlp
+from nec_tf.agents.episodic_agent import Experience
+from nec_tf.agents.nec.learner import NecLearner
 from nec_tf.environments.gymnasium_env import GymnasiumEnvironment, SingleGymnasiumEnvironment
-from nec_tf.episodic_agent import Experience
-from nec_tf.nec_learner import NecLearner
+from nec_tf.networks.encoders import mlp
 
 CONFIG = NecConfig(
     key_size=8,

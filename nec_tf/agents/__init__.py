@@ -1,0 +1,1 @@
+"""Agents, one folder each, and the parts that they share."""

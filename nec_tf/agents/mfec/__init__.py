@@ -1,0 +1,1 @@
+"""Model-Free Episodic Control (Blundell et al., 2016)."""

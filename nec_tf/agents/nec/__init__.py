@@ -1,0 +1,1 @@
+"""Neural Episodic Control (Pritzel et al., 2017)."""

@@ -1,0 +1,98 @@
+"""The settings of NEC, each with its origin: [paper], [reported] by others, or [ours].
+
+docs/algorithm.md gives the evidence for those marked [ours].
+"""
+
+import dataclasses
+
+import gin
+
+from nec_tf.agents.episodic_config import EpisodicConfig
+from nec_tf.agents.settings import (
+    require,
+    require_at_least_1,
+    require_finite_above_0,
+    require_finite_at_least_0,
+    setting,
+)
+from nec_tf.memory.constants import ALPHA, RMSPROP_DECAY, RMSPROP_EPSILON
+
+
+@gin.configurable
+@dataclasses.dataclass(frozen=True)
+class NecConfig(EpisodicConfig):
+    """Settings of `NecAgent`. The defaults are for Atari; `NecConfig.small()` is for CartPole.
+
+    >>> NecConfig.small(horizon=50).horizon
+    50
+    """
+
+    # Tuned in the paper, but the values are not given there.
+    alpha: float = setting(ALPHA, "step size of a known state's value [reported]")
+    learning_rate: float = setting(3e-4, "learning rate of the network [ours]")
+    averaging: float = setting(
+        0.99, "decay of the averaged network, which makes keys; 0 turns averaging off [ours]"
+    )
+    key_length: float = setting(
+        3.0, "length of all keys, which keeps them bounded; 0 turns it off [ours]"
+    )
+    centred_screens: bool = setting(
+        True, "subtract the mean of the first screens from all screens [ours]"
+    )
+    centred_gradients: bool = setting(
+        False, "remove the gradient that all keys of a minibatch share [ours]"
+    )
+    keys_learning_rate: float = setting(1e-4, "learning rate of stored keys; 0 freezes them [ours]")
+    values_learning_rate: float = setting(
+        1.0, "learning rate of stored values, in points; 0 freezes them [ours]"
+    )
+
+    # Left open by the paper.
+    epsilon_until: int = setting(250_000, "step at which epsilon reaches its final value [ours]")
+    epsilon_fall: str = setting(
+        "power", "linear, or power: fast at first, a straight line on logarithmic axes [ours]"
+    )
+    exploration_repeats: int = setting(
+        100, "most steps that a random action is repeated; 1 draws a new one each step [ours]"
+    )
+    rmsprop_decay: float = setting(RMSPROP_DECAY, "decay of RMSProp's mean square [reported]")
+    rmsprop_epsilon: float = setting(
+        RMSPROP_EPSILON, "RMSProp's epsilon for stored keys and values, inside the root [reported]"
+    )
+    network_epsilon: float = setting(
+        RMSPROP_EPSILON, "RMSProp's epsilon for the network, inside the root [reported]"
+    )
+
+    def __post_init__(self) -> None:
+        """Validates the settings."""
+        super().__post_init__()
+        rates = ("learning_rate", "keys_learning_rate", "values_learning_rate")
+        require_finite_at_least_0(self, *rates, "key_length")
+        require_finite_above_0(self, "rmsprop_epsilon", "network_epsilon")
+        require(
+            0.0 <= self.averaging < 1.0, "averaging must be at least 0, below 1", self.averaging
+        )
+        require(0.0 < self.alpha <= 1.0, "alpha must be above 0 and at most 1", self.alpha)
+        require(
+            0.0 <= self.rmsprop_decay < 1.0,
+            "rmsprop_decay must be at least 0, below 1",
+            self.rmsprop_decay,
+        )
+
+
+@gin.configurable
+@dataclasses.dataclass(frozen=True)
+class NecLearnerConfig(NecConfig):
+    """Settings of `NecLearner`: those of the agent, and when and on what it trains."""
+
+    replay_capacity: int = setting(100_000, "states in the replay memory [paper]")
+    batch_size: int = setting(32, "states of a minibatch [paper]")
+    update_period: int = setting(4, "steps between updates: 16 frames [paper]")
+    learning_starts: int = setting(2_000, "states in the replay before the first update [ours]")
+
+    def __post_init__(self) -> None:
+        """Validates the settings."""
+        super().__post_init__()
+        require_at_least_1(
+            self, "replay_capacity", "batch_size", "update_period", "learning_starts"
+        )

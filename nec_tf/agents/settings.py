@@ -1,0 +1,45 @@
+"""Declaration and validation of the settings of agents."""
+
+import dataclasses
+import math
+from typing import Any
+
+from nec_tf.runtime.errors import UserError
+
+
+def setting(default: Any, explanation: str) -> Any:
+    """Returns a field of a configuration; the explanation says what it is and its origin."""
+    return dataclasses.field(default=default, metadata={"help": explanation})
+
+
+def require(valid: bool, rule: str, value: Any) -> None:
+    """Raises `UserError` with the rule and the value, unless `valid`."""
+    if not valid:
+        raise UserError(f"{rule}, not {value}")
+
+
+def require_at_least_1(config: Any, *names: str) -> None:
+    """Validates that settings of a configuration are at least 1."""
+    for name in names:
+        require(getattr(config, name) >= 1, f"{name} must be at least 1", getattr(config, name))
+
+
+def require_shares(config: Any, *names: str) -> None:
+    """Validates that settings of a configuration are between 0 and 1."""
+    for name in names:
+        value = getattr(config, name)
+        require(0.0 <= value <= 1.0, f"{name} must be between 0 and 1", value)
+
+
+def require_finite_at_least_0(config: Any, *names: str) -> None:
+    """Validates that settings of a configuration are finite and not negative."""
+    for name in names:
+        value = getattr(config, name)
+        require(0.0 <= value < math.inf, f"{name} must be finite and not negative", value)
+
+
+def require_finite_above_0(config: Any, *names: str) -> None:
+    """Validates that settings of a configuration are finite and positive."""
+    for name in names:
+        value = getattr(config, name)
+        require(0.0 < value < math.inf, f"{name} must be finite and above 0", value)

@@ -1,0 +1,1 @@
+"""Runs: tasks, registry of agents, training loop, evaluation, run folders, results."""

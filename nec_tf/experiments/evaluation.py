@@ -1,0 +1,131 @@
+"""Evaluation: whole episodes with the agent's own policy, in environments of their own."""
+
+import operator
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import imageio.v2 as imageio
+import numpy as np
+import tensorflow as tf
+from tf_agents.policies import tf_policy
+from tf_agents.trajectories import policy_step
+from tf_agents.trajectories import time_step as ts
+
+from nec_tf.agents.n_step_driver import numpy_action
+from nec_tf.experiments.tasks import Task
+
+_LONGEST_VIDEO = 5 * 60  # seconds
+
+
+EVALUATION_COLUMNS = (
+    "eval_mean",
+    "eval_median",
+    "eval_std",
+    "eval_distinct",
+    "human_normalised",
+)
+
+
+class Episode(NamedTuple):
+    """One episode: its undiscounted return and what it takes to play it again."""
+
+    score: float
+    seed: int
+    actions: list[int]
+
+
+class Evaluator:
+    """Plays evaluation episodes side by side, one forward pass for all that are not over."""
+
+    def __init__(self, task: Task, policy: tf_policy.TFPolicy, episodes: int) -> None:
+        """An evaluator of so many episodes."""
+        self._task = task
+        self._policy = policy
+        self._episodes = episodes
+        self._actions: dict[int, Callable[..., policy_step.PolicyStep]] = {}
+        self.last_observation: np.ndarray | None = None
+
+    def play(
+        self,
+        seed: int,
+        over: Callable[[int], Any] = lambda count: None,
+        before_step: Callable[[], Any] = lambda: None,
+    ) -> list[Episode]:
+        """Plays the first episode of each environment.
+
+        Those that are over leave when they are half of the batch: a graph knows only one size, so
+        that each size costs a trace, and the longest episodes are several times as long as most.
+
+        Args:
+            seed: Decides how they begin.
+            over: Told how many are over, each time that another one is.
+            before_step: Called before each step; may raise to break off.
+        """
+        environment = self._task.environment(self._episodes, seed, evaluation=True)
+        seeds = environment.seed(seed)
+        time_step = environment.reset()
+        policy_state = self._policy.get_initial_state(self._episodes)
+        scores = np.zeros(self._episodes)
+        actions: list[list[int]] = [[] for _ in range(self._episodes)]
+        members = np.arange(self._episodes)  # which episode is at which place of the batch
+        playing = np.ones(self._episodes, bool)
+        while playing.any():
+            before_step()
+            if 2 * playing.sum() <= len(members):
+                places = np.flatnonzero(playing)
+                members, playing = members[places], playing[places]
+                time_step = environment.keep(places)
+                policy_state = tf.nest.map_structure(operator.itemgetter(places), policy_state)
+            self.last_observation = time_step.observation[np.argmax(playing)]
+            acted = self._act(len(members))(time_step, policy_state)
+            chosen, policy_state = acted.action, acted.state
+            for i in np.flatnonzero(playing):
+                actions[members[i]].append(int(chosen[i]))
+            time_step = environment.step(chosen)
+            scores[members] += np.where(playing, time_step.reward, 0.0)
+            ended = playing & (time_step.step_type == ts.StepType.LAST)
+            if ended.any():
+                playing &= ~ended
+                over(self._episodes - int(playing.sum()))
+        environment.close()
+        return [
+            Episode(float(score), member_seed, taken)
+            for score, member_seed, taken in zip(scores, seeds, actions, strict=True)
+        ]
+
+    def _act(self, batch: int) -> Callable[..., policy_step.PolicyStep]:
+        if batch not in self._actions:
+            self._actions[batch] = numpy_action(self._policy)
+        return self._actions[batch]
+
+
+def summarise(task: Task, episodes: list[Episode]) -> dict[str, float]:
+    """Returns mean, median and spread of the scores, human-normalised where that is known."""
+    scores = np.array([episode.score for episode in episodes])
+    summary = {
+        "eval_mean": float(scores.mean()),
+        "eval_median": float(np.median(scores)),
+        "eval_std": float(scores.std()),
+        "eval_distinct": float(len(np.unique(scores))),
+    }
+    if task.human_normalised is not None:
+        summary["human_normalised"] = task.human_normalised(summary["eval_mean"])
+    return summary
+
+
+def record_video(task: Task, episode: Episode, path: Path) -> None:
+    """Plays an episode again, from its seed and actions, and films it."""
+    env = task.make_env(True)
+    env.reset(seed=episode.seed)
+    fps = task.steps_per_second
+    unfinished = path.with_name(f"unfinished-{path.name}")
+    # Two, not the default 16: frames of Atari, 210 x 160, then need no rescaling.
+    writer: Any = imageio.get_writer(unfinished, fps=fps, macro_block_size=2)
+    with writer as video:
+        video.append_data(env.render())
+        for action in episode.actions[: _LONGEST_VIDEO * fps]:
+            env.step(action)
+            video.append_data(env.render())
+    env.close()
+    unfinished.rename(path)

@@ -1,0 +1,80 @@
+"""The agents that the programs can train, by the name that `--agent` takes.
+
+A new agent is one folder with a configuration and a learner, and one line here. Learners are
+imported when they are needed: programs show their flags without TensorFlow.
+"""
+
+import dataclasses
+import difflib
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from nec_tf.agents.dqn.config import DqnConfig
+from nec_tf.agents.mfec.config import MfecConfig, MfecVaeConfig
+from nec_tf.agents.nec.config import NecLearnerConfig
+from nec_tf.runtime.errors import UserError
+
+if TYPE_CHECKING:
+    from nec_tf.agents.learner import Learner
+    from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
+    from nec_tf.experiments.tasks import Task
+
+
+@dataclasses.dataclass(frozen=True)
+class AgentKind:
+    """An agent of the registry.
+
+    Attributes:
+        config: Class of its configuration.
+        learner: Its `Learner`, as "module:class".
+        encoder: Function from an observation's shape, key size and seed to its network, as
+            "module:function"; empty for the network of the task.
+    """
+
+    config: type
+    learner: str
+    encoder: str = ""
+
+
+AGENTS = {
+    "nec": AgentKind(NecLearnerConfig, "nec_tf.agents.nec.learner:NecLearner"),
+    "mfec": AgentKind(
+        MfecConfig,
+        "nec_tf.agents.mfec.learner:MfecLearner",
+        "nec_tf.networks.encoders:random_projection",
+    ),
+    "mfec_vae": AgentKind(
+        MfecVaeConfig,
+        "nec_tf.agents.mfec.vae_learner:MfecVaeLearner",
+        "nec_tf.networks.vae:vae_encoder",
+    ),
+    "dqn": AgentKind(DqnConfig, "nec_tf.agents.dqn.learner:DqnLearner"),
+}
+
+
+def find_agent(name: str) -> AgentKind:
+    """Returns an agent by its name; a wrong name gets the nearest ones."""
+    if name not in AGENTS:
+        near = difflib.get_close_matches(name, AGENTS) or list(AGENTS)
+        raise UserError(f"unknown agent {name!r}: did you mean {' or '.join(near)}?")
+    return AGENTS[name]
+
+
+def make_learner(
+    kind: AgentKind, task: "Task", environment: "GymnasiumEnvironment", config: Any, seed: int
+) -> "Learner":
+    """Returns a new learner for a task and its environment's specs."""
+    if kind.encoder:
+        shape = environment.observation_spec().shape
+        embedding = _load(kind.encoder)(shape, config.key_size, seed)
+    else:
+        embedding = task.make_embedding(config.key_size, seed)
+    return _load(kind.learner)(
+        environment.time_step_spec(), environment.action_spec(), embedding, config, seed
+    )
+
+
+def _load(path: str) -> Any:
+    """Imports "module:name"."""
+    module, name = path.split(":")
+    return getattr(importlib.import_module(module), name)

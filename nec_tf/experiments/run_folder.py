@@ -1,0 +1,166 @@
+"""The folder of a run: configuration, metrics, checkpoints. Nothing in it is ever half written."""
+
+import csv
+import json
+import os
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from nec_tf.runtime.errors import DamagedCheckpoint, UserError
+
+_KEPT = 2  # checkpoints: the newest, and the one before in case a disk damages the newest
+_MAY_CHANGE = ("frames",)
+
+
+class RunFolder:
+    """Where a run keeps what it leaves behind."""
+
+    def __init__(self, path: str | Path, config: dict[str, Any]) -> None:
+        """Opens a folder, new or of the same configuration.
+
+        Raises:
+            UserError: The folder belongs to a run of another configuration.
+        """
+        self.path = Path(path)
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._require_same(config)
+        _write_json(self.path / "config.json", config)
+
+    def save_checkpoint(
+        self,
+        frames: int,
+        checkpoint: tf.train.Checkpoint,
+        arrays: dict[str, np.ndarray],
+        progress: dict[str, Any],
+    ) -> None:
+        """Writes a checkpoint aside and renames it into place once it is whole."""
+        unfinished = self._checkpoints / "unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        try:
+            checkpoint.write(str(unfinished / "model"))
+            np.savez(unfinished / "arrays.npz", **arrays)
+            _write_json(unfinished / "progress.json", {**progress, "frames": frames})
+        except (OSError, tf.errors.OpError) as error:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise DamagedCheckpoint(
+                f"the checkpoint at {frames} frames could not be written to {self.path} ({error});"
+                " the one before is whole. Free some space and run the same command again"
+            ) from error
+        final = self._checkpoints / f"frames-{frames:010d}"
+        shutil.rmtree(final, ignore_errors=True)
+        unfinished.rename(final)
+        for old in self._all_checkpoints()[:-_KEPT]:
+            shutil.rmtree(old)
+
+    def load_checkpoint(
+        self, checkpoint: tf.train.Checkpoint
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
+        """Restores the newest checkpoint; returns its arrays and progress, None where none is."""
+        saved = self._all_checkpoints()
+        if not saved:
+            return None
+        newest = saved[-1]
+        try:
+            progress = json.loads((newest / "progress.json").read_text())
+            with np.load(newest / "arrays.npz", allow_pickle=False) as file:
+                arrays = dict(file)
+            checkpoint.read(str(newest / "model")).assert_existing_objects_matched()
+        except (OSError, ValueError, LookupError, AssertionError, zipfile.BadZipFile) as error:
+            raise self._damaged(newest, error) from error
+        except tf.errors.OpError as error:
+            raise self._damaged(newest, error) from error
+        return arrays, progress
+
+    @property
+    def _checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    def _all_checkpoints(self) -> list[Path]:
+        return sorted(self._checkpoints.glob("frames-*"))
+
+    def _damaged(self, folder: Path, error: Exception) -> DamagedCheckpoint:
+        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        return DamagedCheckpoint(
+            f"the checkpoint {folder} is damaged or incomplete ({reason}); remove that folder to go"
+            " on from the one before, or choose another --run_dir to start again"
+        )
+
+    def _require_same(self, config: dict[str, Any]) -> None:
+        path = self.path / "config.json"
+        if not path.exists():
+            return
+        try:
+            before = json.loads(path.read_text())
+        except ValueError as error:
+            raise UserError(
+                f"{path} is not readable as JSON ({error}); choose another --run_dir"
+            ) from error
+        before, now = _flat(before), _flat(json.loads(json.dumps(config)))
+        different = [
+            f"{name} was {before.get(name)!r} and is now {now.get(name)!r}"
+            for name in sorted({*before, *now})
+            if before.get(name) != now.get(name)
+            and name not in _MAY_CHANGE
+            # A setting that came after the run was begun, and that is left alone, is no difference.
+            and (name in before or now[name])
+        ]
+        if different:
+            raise UserError(
+                f"{self.path} holds a run of another configuration: {'; '.join(different)}."
+                " Give the same flags to go on with it, or another --run_dir to start a new one"
+            )
+
+
+class MetricsLog:
+    """`metrics.csv` and TensorBoard. The file holds nothing that depends on the clock."""
+
+    def __init__(self, folder: Path, columns: tuple[str, ...], frames: int) -> None:
+        """Opens the log of a run that is at `frames`; later rows of an earlier try are dropped."""
+        self._path = folder / "metrics.csv"
+        self._columns = ("frames", *columns)
+        rows = []
+        if self._path.exists():
+            with self._path.open() as file:
+                rows = [row for row in csv.DictReader(file) if int(row["frames"]) <= frames]
+        with self._path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, self._columns)
+            writer.writeheader()
+            writer.writerows(rows)
+        self._events = tf.summary.create_file_writer(str(folder / "events"))
+
+    def write(self, frames: int, metrics: dict[str, float], **only_shown: float) -> None:
+        """Appends a row; what is `only_shown` goes to TensorBoard but not into the file."""
+        with self._path.open("a", newline="") as file:
+            csv.DictWriter(file, self._columns).writerow({"frames": frames, **metrics})
+        with self._events.as_default(step=frames):
+            for name, value in {**metrics, **only_shown}.items():
+                tf.summary.scalar(name, value)
+
+    def write_image(self, frames: int, name: str, image: np.ndarray) -> None:
+        """Shows an image, uint8 [height, width, 1 or 3], in TensorBoard."""
+        with self._events.as_default(step=frames):
+            tf.summary.image(name, image[None])
+
+    def flush(self) -> None:
+        """Makes sure that TensorBoard sees everything."""
+        self._events.flush()
+
+
+def _flat(config: dict[str, Any]) -> dict[str, Any]:
+    """Returns the settings of a configuration and of those within it, by name."""
+    flat: dict[str, Any] = {}
+    for name, value in config.items():
+        flat |= _flat(value) if isinstance(value, dict) else {name: value}
+    return flat
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps(content, indent=2) + "\n")
+    os.replace(unfinished, path)

@@ -1,0 +1,1 @@
+"""Replay memories; each frame is stored once."""

@@ -1,0 +1,1 @@
+"""Start-up, graphs that are called often, threads and cores, errors for users."""

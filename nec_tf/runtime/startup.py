@@ -1,0 +1,86 @@
+"""Start of a program: tuning that has to come before TensorFlow, and errors as sentences.
+
+Programs call `configure` before they import anything that imports TensorFlow.
+"""
+
+import errno
+import os
+import sys
+from collections.abc import Callable
+
+from nec_tf.runtime.errors import DamagedCheckpoint, UserError
+
+_TUNABLES = "GLIBC_TUNABLES"
+# Seconds. While an update searches neighbours, a step of the emulator releases Python's lock a dozen
+# times, and would wait 0.005 s for it each time; measured, see docs/experiments.md.
+_SWITCH_INTERVAL = 0.00002
+
+
+def configure(restart: bool) -> None:
+    """Tunes this process; variables that are already set in the environment are kept.
+
+    - Memory in huge pages, by restarting the program (`_restart_with_huge_pages`).
+    - Half of the cores for each TensorFlow operation. Updates are computed while the agent acts;
+      with all cores for both, an act waits for parts of an update: 13.6 ms a step instead of 11.9
+      (two cores, docs/experiments.md).
+    - oneDNN. TensorFlow leaves it off on processors that it does not know; an update takes 23
+      instead of 34 ms with it (docs/experiments.md).
+    - A short switch interval of Python's threads.
+    - Rendering without a screen or a sound card.
+
+    Args:
+        restart: Whether the process may restart itself: True for a program (`__name__ ==
+            "__main__"`), False if it is imported.
+    """
+    if restart:
+        _restart_with_huge_pages()
+    half = max(1, len(os.sched_getaffinity(0)) // 2)
+    os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(half))
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    sys.setswitchinterval(_SWITCH_INTERVAL)
+
+
+def _restart_with_huge_pages() -> None:
+    """Restarts the program with memory in pages of 2 MB, where the system has them.
+
+    The C library reads this setting only when a process starts. Searches, lookups and optimizer
+    steps in large memories mostly wait for memory and its page tables: with 500,000 entries an
+    action, a step takes 6% less time (measured, see docs/experiments.md).
+    """
+    if _TUNABLES in os.environ:
+        return
+    os.environ[_TUNABLES] = "glibc.malloc.hugetlb=1"
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def guarded(main: Callable[[], None]) -> Callable[[list[str]], None]:
+    """Returns an absl main function that reports expected failures as one sentence.
+
+    Exit code 2 stands for a request that cannot be met, 1 for a failure on the way. Any other
+    error keeps its traceback.
+    """
+
+    def run(arguments: list[str]) -> None:
+        try:
+            if len(arguments) > 1:
+                raise UserError(
+                    f"unknown argument {arguments[1]!r}: flags have the form --name=value"
+                )
+            main()
+        except UserError as error:
+            _exit(2, str(error))
+        except DamagedCheckpoint as error:
+            _exit(1, str(error))
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
+                raise
+            _exit(1, f"cannot write {error.filename or 'the run folder'}: {error.strerror}")
+
+    return run
+
+
+def _exit(code: int, message: str) -> None:
+    print(f"{os.path.basename(sys.argv[0])}: {message}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,1 @@
+"""Policies that leave training: frozen memories, SavedModels, memory files, clients of a server."""

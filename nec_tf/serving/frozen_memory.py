@@ -1,0 +1,118 @@
+"""A memory as it stood once, looked up with TensorFlow's own operations only.
+
+This is what leaves for production: no Python, no custom operation, nothing that changes. It answers
+as the `DifferentiableNeuralDictionary` that it was made of.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from nec_tf.memory import kernels
+from nec_tf.memory.dnd import DifferentiableNeuralDictionary, Neighbours
+from nec_tf.memory.entries import Entries
+from nec_tf.serving.graph_search import ExactSearch, InvertedFile, Search
+
+
+class FrozenMemory(tf.Module):
+    """Keys and values of all actions, at the places that a search gives them.
+
+    Attributes:
+        centre: The mean of the keys, [key_size].
+        keys: Less their mean, [places, key_size]: no distance changes, and small numbers keep more
+            digits.
+        values: [places]; 0 where nobody is.
+        rows: Of the layer's tables, int64 [places]; 0 where nobody is.
+    """
+
+    def __init__(
+        self, entries: Entries, search: Search, kernel: kernels.Kernel, num_neighbours: int
+    ) -> None:
+        """A memory of what is given, through a search over these entries' keys less their mean."""
+        super().__init__(name="frozen_memory")
+        centre = _mean(entries.keys)
+        keys = _placed(entries.keys - centre, search.order, nobody=0.0)
+        squares = np.square(keys).sum(axis=1)
+        squares[search.order < 0] = np.inf  # nobody is infinitely far away
+        self.centre = _constant(centre, "centre")
+        self.keys = _constant(keys, "keys")
+        self.values = _constant(_placed(entries.values, search.order, nobody=0.0), "values")
+        self.rows = _constant(_placed(entries.rows, search.order, nobody=0), "rows")
+        self._squares = _constant(squares, "squares")
+        self._search = search
+        self._kernel = kernel
+        self._num_neighbours = num_neighbours
+
+    def __call__(self, queries: tf.Tensor) -> tf.Tensor:
+        """Equation 1 in every action's memory: from `h` [B, key_size] to Q-values [B, A]."""
+        found = self._find(queries)
+        return tf.reduce_sum(found.weights * found.values, axis=-1)
+
+    def neighbours(self, queries: tf.Tensor) -> Neighbours:
+        """Returns what stands behind the answer, as `DifferentiableNeuralDictionary.neighbours`."""
+        found = self._find(queries)
+        return found._replace(rows=tf.gather(self.rows, found.rows))
+
+    def _find(self, queries: tf.Tensor) -> Neighbours:
+        """Returns the neighbours of `h` [B, key_size], with their places as rows."""
+        # As tensors: of a variable that is gathered from, TensorFlow copies all at every read.
+        keys, squares = self.keys.value(), self._squares.value()
+        found, d2 = self._search(keys, squares, queries - self.centre, self._num_neighbours)
+        present = found > 0
+        return Neighbours(
+            rows=found,
+            distances=tf.where(present, tf.sqrt(d2), 0.0),
+            weights=kernels.normalised_weights(self._kernel, d2, present),
+            values=tf.gather(self.values, found),
+        )
+
+
+def exact_memory(dnd: DifferentiableNeuralDictionary) -> FrozenMemory:
+    """Returns the memory of a layer as it is now, which compares a query with every key."""
+    search = ExactSearch(dnd.sizes)
+    return FrozenMemory(dnd.entries(), search, dnd.kernel, dnd.num_neighbours)
+
+
+def inverted_file(entries: Entries, num_actions: int, probes: int) -> InvertedFile:
+    """Returns a search that compares a query with few of the entries."""
+    centred = entries.keys - _mean(entries.keys)
+    return InvertedFile(centred, entries.counts(num_actions), probes)
+
+
+class FrozenNetwork(tf.Module):
+    """An embedding and a frozen memory: from observations to keys and Q-values."""
+
+    def __init__(self, embedding: tf.keras.Model, memory: FrozenMemory) -> None:
+        """Takes both as they are; the embedding is not copied."""
+        super().__init__(name="frozen_network")
+        self.embedding = embedding
+        self.memory = memory
+
+    def __call__(self, observation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns `h` [B, key_size] and Q-values [B, A] of observations [B, ...]."""
+        keys = self.embedding(observation, training=False)
+        return keys, self.memory(keys)
+
+    def q_values(self, observation: tf.Tensor) -> tf.Tensor:
+        """Returns Q-values [B, A] of observations [B, ...]."""
+        return self(observation)[1]
+
+    def explain(self, observation: tf.Tensor) -> Neighbours:
+        """Returns the neighbours behind the Q-values of observations [B, ...]."""
+        return self.memory.neighbours(self.embedding(observation, training=False))
+
+
+def _mean(keys: np.ndarray) -> np.ndarray:
+    return keys.mean(axis=0) if len(keys) else np.zeros(keys.shape[1], keys.dtype)
+
+
+def _placed(column: np.ndarray, order: np.ndarray, nobody: float) -> np.ndarray:
+    """Returns a column [n, ...] in an order [places], in which -1 is nobody."""
+    placed = np.full((len(order), *column.shape[1:]), nobody, column.dtype)
+    there = order >= 0
+    placed[there] = column[order[there]]
+    return placed
+
+
+def _constant(content: np.ndarray, name: str) -> tf.Variable:
+    """A variable that stays as it is: unlike a constant, it is saved beside the graph."""
+    return tf.Variable(content, trainable=False, name=name)

@@ -1,0 +1,104 @@
+"""A frozen policy as a SavedModel that TF Serving runs and TF-Agents loads.
+
+Signatures:
+  serving_default   observation [B, ...] -> action [B], q_values [B, A]
+  action            as TF-Agents' `PolicySaver` names it: a time step -> action
+  explain           observation [B, ...] -> rows, weights, values, distances, all [B, A, p];
+                    only for agents with a memory
+"""
+
+from typing import Any, Protocol
+
+import tensorflow as tf
+from absl import logging
+from tf_agents.networks import network
+from tf_agents.policies import policy_saver, tf_policy
+from tf_agents.trajectories import policy_step
+from tf_agents.trajectories import time_step as ts
+from tf_agents.typing import types
+
+
+class QFunction(Protocol):
+    """A network from observations [B, ...] to Q-values [B, A], of stock operations only."""
+
+    def q_values(self, observation: tf.Tensor) -> tf.Tensor:
+        """Returns Q-values [B, A] of observations [B, ...]."""
+
+
+class FrozenQNetwork(tf.Module):
+    """The Q-network of an agent without a memory."""
+
+    def __init__(self, network: network.Network) -> None:
+        """Wraps a TF-Agents network; it is not copied."""
+        super().__init__(name="frozen_q_network")
+        self.network = network
+
+    def q_values(self, observation: tf.Tensor) -> tf.Tensor:
+        """Returns Q-values [B, A] of observations [B, ...]."""
+        return self.network(observation, training=False)[0]
+
+
+class FrozenPolicy(tf_policy.TFPolicy):
+    """The greedy policy of a frozen network; it has no chance in it and nothing of Python."""
+
+    def __init__(
+        self,
+        time_step_spec: ts.TimeStep,
+        action_spec: types.NestedTensorSpec,
+        network: QFunction,
+        name: str = "frozen_policy",
+    ) -> None:
+        """A policy over observations of the specs."""
+        super().__init__(time_step_spec, action_spec, name=name)
+        self.network = network
+
+    def _action(
+        self, time_step: ts.TimeStep, policy_state: types.NestedTensor, seed: Any = None
+    ) -> policy_step.PolicyStep:
+        del seed
+        action, _ = self.decide(time_step.observation)
+        return policy_step.PolicyStep(action, policy_state)
+
+    def _distribution(
+        self, time_step: ts.TimeStep, policy_state: types.NestedTensorSpec
+    ) -> policy_step.PolicyStep:
+        # A distribution in a SavedModel could be loaded only beside tensorflow_probability.
+        raise NotImplementedError("a frozen policy has no distribution: it has no chance in it")
+
+    def decide(self, observation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns actions [B] and Q-values [B, A]; of equal Q-values the first wins."""
+        q = self.network.q_values(observation)
+        return tf.cast(tf.argmax(q, axis=-1), self.action_spec.dtype), q
+
+
+def save(policy: FrozenPolicy, path: str, frames: int) -> None:
+    """Writes a SavedModel into a new folder.
+
+    Args:
+        policy: What to save.
+        path: The folder.
+        frames: How long it was trained, for `get_train_step`.
+    """
+    observation = policy.time_step_spec.observation
+    spec = tf.TensorSpec([None, *observation.shape], observation.dtype, name="observation")
+
+    @tf.function(input_signature=[spec])
+    def serve(observation: tf.Tensor) -> dict[str, tf.Tensor]:
+        action, q = policy.decide(observation)
+        return {"action": action, "q_values": q}
+
+    @tf.function(input_signature=[spec])
+    def explain(observation: tf.Tensor) -> dict[str, tf.Tensor]:
+        return policy.network.explain(observation)._asdict()
+
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity(logging.ERROR)  # it would warn that there is no distribution
+    train_step = tf.Variable(frames, trainable=False, dtype=tf.int64)
+    saver = policy_saver.PolicySaver(policy, batch_size=None, train_step=train_step)
+    saver.policy.network, saver.policy.serve = policy.network, serve
+    saver.signatures["serving_default"] = serve
+    if hasattr(policy.network, "explain"):
+        saver.policy.explain = explain
+        saver.signatures["explain"] = explain
+    saver.save(path)
+    logging.set_verbosity(verbosity)

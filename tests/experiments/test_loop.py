@@ -1,0 +1,68 @@
+import csv
+
+import numpy as np
+import pytest
+from tf_agents.trajectories import time_step as ts
+from tf_agents.trajectories import trajectory
+
+from nec_tf import NecConfig
+from nec_tf.experiments.evaluation import Evaluator
+from nec_tf.experiments.loop import EpisodeReturns, Experiment
+from nec_tf.experiments.run import Run, Settings
+from nec_tf.experiments.tasks import gym_task
+
+FIRST, MID, LAST = ts.StepType.FIRST, ts.StepType.MID, ts.StepType.LAST
+
+
+def step(types, following, rewards):
+    return trajectory.Trajectory(
+        np.array(types), (), (), (), np.array(following), np.array(rewards), np.ones(len(rewards))
+    )
+
+
+def test_rewards_add_up_by_episode_and_the_step_between_counts_nothing():
+    returns = EpisodeReturns()
+    returns(step([FIRST, FIRST], [MID, LAST], [1.0, 5.0]))
+    returns(step([MID, LAST], [MID, FIRST], [2.0, 99.0]))
+    returns(step([MID, FIRST], [LAST, LAST], [4.0, 9.0]))
+    assert returns.take_steps() == 5
+    assert returns.take_steps() == 0
+    assert returns.num_episodes == 3
+    assert returns.take_mean() == (5 + 7 + 9) / 3
+    assert returns.num_episodes == 0
+
+
+@pytest.mark.parametrize("eval_every_frames", [100, 200])  # on the way, and at the end
+def test_an_evaluation_that_ctrl_c_breaks_off_is_made_when_the_run_goes_on(
+    eval_every_frames, tmp_path, monkeypatch
+):
+    settings = Settings(
+        agent="nec",
+        frames=200,
+        seed=0,
+        num_envs=1,
+        eval_every_frames=eval_every_frames,
+        eval_episodes=1,
+        checkpoint_every_frames=1_000,
+        log_every_frames=1_000,
+        video=False,
+    )
+    config = NecConfig(learning_starts=1_000, index="exact")
+
+    def experiment():
+        return Experiment(Run(tmp_path, gym_task("CartPole-v1"), settings, config))
+
+    def ctrl_c(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Evaluator, "play", ctrl_c)
+        assert not experiment().run()
+    assert experiment().run()
+    with (tmp_path / "metrics.csv").open() as file:
+        evaluated = [int(row["frames"]) for row in csv.DictReader(file) if row["eval_mean"]]
+    assert [frames // eval_every_frames for frames in evaluated] == list(
+        range(1, 1 + 200 // eval_every_frames)
+    )
+    assert experiment().run()  # nothing is left to do
+    assert len((tmp_path / "metrics.csv").read_text().splitlines()) == 1 + len(evaluated)

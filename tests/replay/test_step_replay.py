@@ -1,0 +1,114 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tf_agents.trajectories import time_step as ts
+from tf_agents.trajectories import trajectory
+
+from nec_tf.replay.step_replay import StepReplay
+
+FIRST, MID, LAST = int(ts.StepType.FIRST), int(ts.StepType.MID), int(ts.StepType.LAST)
+
+
+class Game:
+    """Steps of one environment; an observation is its number, and tells which one follows."""
+
+    def __init__(self, start, length):
+        self.length = length
+        self.time = start
+
+    def step(self):
+        """The next step: `length` played ones, then the one between episodes."""
+        place = self.time % (self.length + 1)
+        kind = FIRST if place == 0 else LAST if place == self.length else MID
+        following = FIRST if kind == LAST else LAST if place == self.length - 1 else MID
+        self.time += 1
+        return {
+            "observation": np.float32([self.time - 1]),
+            "action": self.time % 3,
+            "reward": np.float32(self.time / 2),
+            "discount": np.float32(following != LAST),
+            "step_type": kind,
+            "next_step_type": following,
+        }
+
+
+def add(replay, games):
+    steps = [game.step() for game in games]
+    columns = {name: np.array([step[name] for step in steps]) for name in steps[0]}
+    replay.add(trajectory.Trajectory(policy_info=(), **columns))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 60), st.lists(st.integers(1, 9), min_size=1, max_size=3), st.integers(6, 90))
+def test_pairs_follow_each_other_in_one_game_and_are_the_newest(capacity, lengths, count):
+    replay = StepReplay(capacity, (1,), np.float32)
+    games = [Game(1000 * (length + 1) * i, length) for i, length in enumerate(lengths)]
+    for _ in range(count):
+        add(replay, games)
+    assert len(replay) == min(capacity, count * len(games))
+    # Numbers of steps that are held, are played and have a successor that is held.
+    wanted = set()
+    added = [(t, g) for t in range(count) for g in range(len(games))]
+    held = set(added[-capacity:])
+    for t, g in held:
+        between = t % (lengths[g] + 1) == lengths[g]
+        if not between and (t + 1, g) in held:
+            wanted.add(1000 * (lengths[g] + 1) * g + t)
+    if not wanted:
+        with pytest.raises(ValueError, match="followed each other"):
+            replay.sample(np.random.default_rng(0), 10)
+        return
+    sample = replay.sample(np.random.default_rng(0), 1000)
+    first, second = sample.observation[:, 0, 0], sample.observation[:, 1, 0]
+    np.testing.assert_array_equal(second, first + 1)
+    assert set(first.astype(int).tolist()) == wanted
+    np.testing.assert_array_equal(sample.reward[:, 0], (first + 1) / 2)
+    np.testing.assert_array_equal(sample.action[:, 0], (first + 1) % 3)
+    np.testing.assert_array_equal(sample.discount[:, 0], sample.next_step_type[:, 0] != LAST)
+    assert (sample.step_type[:, 0] != LAST).all()
+
+
+def test_frames_are_stored_once_and_come_back_as_stacks():
+    replay = StepReplay(50, (2, 2, 4), np.uint8)
+    frames = np.random.default_rng(0).integers(0, 255, (24, 2, 2), np.uint8)
+    stacks = [np.stack(frames[i : i + 4], axis=-1) for i in range(20)]
+    for i, stack in enumerate(stacks):
+        columns = {"action": i, "reward": i, "discount": 1, "step_type": MID, "next_step_type": MID}
+        columns = {name: np.array([value]) for name, value in columns.items()}
+        replay.add(trajectory.Trajectory(observation=stack[None], policy_info=(), **columns))
+    sample = replay.sample(np.random.default_rng(1), 200)
+    for pair, actions in zip(sample.observation, sample.action, strict=True):
+        np.testing.assert_array_equal(pair, [stacks[i] for i in actions])
+    assert len(replay.state()["frames"]) == 4 + 19
+
+
+def test_a_restored_replay_samples_and_goes_on_the_same():
+    first, second = (StepReplay(20, (1,), np.float32) for _ in range(2))
+    game = Game(0, 5)
+    for _ in range(30):
+        add(first, [game])
+    second.restore({name: array.copy() for name, array in first.state().items()})
+    for replay in (first, second):
+        game.time = 30
+        add(replay, [game])
+        add(replay, [game])
+    samples = [replay.sample(np.random.default_rng(1), 64) for replay in (first, second)]
+    np.testing.assert_array_equal(samples[0].observation, samples[1].observation)
+    np.testing.assert_array_equal(samples[0].reward, samples[1].reward)
+
+
+def test_what_comes_after_the_end_of_streams_does_not_follow():
+    replay = StepReplay(20, (1,), np.float32)
+    game = Game(0, 50)
+    for i in range(6):
+        if i == 3:
+            replay.end_streams()
+        add(replay, [game])
+    firsts = replay.sample(np.random.default_rng(0), 200).observation[:, 0, 0]
+    assert set(firsts.tolist()) == {0, 1, 3, 4}
+
+
+def test_a_capacity_without_room_for_a_pair_is_refused():
+    with pytest.raises(ValueError, match="capacity"):
+        StepReplay(1, (1,), np.float32)

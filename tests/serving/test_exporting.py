@@ -1,0 +1,457 @@
+"""A run leaves as a SavedModel and its memory comes back; served without Python and by a server."""
+
+import json
+import subprocess
+import sys
+import threading
+from concurrent import futures
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow_serving.apis import (
+    predict_pb2,
+    prediction_log_pb2,
+    prediction_service_pb2_grpc,
+)
+from tf_agents.trajectories import time_step as ts
+
+from nec_tf.agents.mfec.config import MfecConfig
+from nec_tf.agents.nec.config import NecConfig
+from nec_tf.experiments.loop import Experiment
+from nec_tf.experiments.run import Run, Settings, load_run
+from nec_tf.experiments.tasks import atari_task
+from nec_tf.runtime.errors import UserError
+from nec_tf.serving import exporting, memory_files, native
+from nec_tf.serving.client import GrpcPolicy, RestPolicy, ServerError
+
+ROOT = Path(__file__).parents[2]
+FRAMES = 3_000
+
+
+def settings(**changes):
+    defaults = dict(
+        agent="nec",
+        frames=FRAMES,
+        seed=1,
+        num_envs=1,
+        eval_every_frames=FRAMES,
+        eval_episodes=1,
+        checkpoint_every_frames=FRAMES,
+        log_every_frames=FRAMES,
+        video=False,
+    )
+    return Settings(**defaults | changes)
+
+
+# At the default learning rate the network leaves its few stored keys so far behind that it cannot
+# tell states apart by them (docs/experiments.md): there would be nothing to compare.
+CONFIG = NecConfig(
+    capacity=5_000,
+    learning_starts=200,
+    epsilon_from=100,
+    epsilon_until=400,
+    learning_rate=1e-5,
+)
+
+
+def short_run(folder, config, **changes):
+    """A short run of Pong, at its end."""
+    run = Run(folder, atari_task("pong"), settings(**changes), config)
+    run.learner.begin_evaluation(1)
+    experiment = Experiment(run)
+    experiment._evaluate = lambda bar: {}  # a whole game of Pong takes long and shows nothing here
+    experiment.run()
+    # So short a run may prefer one action everywhere: with values that rise along the keys, each
+    # action's in a direction of its own and around 0, several are best somewhere.
+    rng = np.random.default_rng(0)
+    tables = run.learner.agent.dnd.tables
+    rows = np.arange(1, int(tables.size))
+    actions = tables.read(tables.actions, rows)
+    for action in np.unique(actions):
+        own = rows[actions == action]
+        keys = tables.read(tables.keys, own)
+        values = keys @ rng.normal(size=keys.shape[1])
+        tables.put(tables.values, own, (values - values.mean()) / values.std())
+    run.save()
+    return run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return short_run(tmp_path_factory.mktemp("run"), CONFIG)
+
+
+@pytest.fixture(scope="module")
+def exported(run, tmp_path_factory):
+    output = tmp_path_factory.mktemp("exported") / "pong"
+    return exporting.export(run, output, "ivf", 0.99, None, say=lambda text: None)
+
+
+@pytest.fixture(scope="module")
+def states(run):
+    return exporting.visited_states(run)
+
+
+@pytest.fixture(scope="module")
+def expected(run, states):
+    return answers(run.learner.agent, states)
+
+
+def answers(agent, states):
+    """What the agent itself answers, 32 states at a time as it trains; NaN where two are right.
+
+    The same state has keys that differ in the seventh digit in batches of other sizes. Where the
+    last neighbour and the one after it are equally far within that, either may be the one.
+    """
+    keys = np.concatenate([agent.embedding(batch).numpy() for batch in np.split(states, 8)])
+    q = np.concatenate([agent.dnd(b, training=False).numpy() for b in np.split(keys, 8)])
+    assert len(set(q.argmax(axis=1))) > 1
+    ambiguous = np.stack([last_are_tied(agent.dnd, keys, a) for a in range(q.shape[1])], axis=1)
+    assert ambiguous.mean() < 0.01
+    return np.where(ambiguous, np.nan, q)
+
+
+def last_are_tied(dnd, keys, action):
+    """Whether the p-th and the next neighbour of keys [B, key_size] are equally far, bool [B]."""
+    tables, p = dnd.tables, dnd.num_neighbours
+    rows = np.arange(1, int(tables.size))
+    own = tables.read(tables.keys, rows[tables.read(tables.actions, rows) == action])
+    if len(own) <= p:
+        return np.zeros(len(keys), bool)
+    d2 = np.square(keys[:, None].astype(np.float64) - own).sum(axis=-1)
+    d2.sort(axis=1)
+    return d2[:, p] - d2[:, p - 1] < 1e-5 * d2[:, p]
+
+
+def assert_same_decisions(actions, q_values, expected):
+    known = np.isfinite(expected)
+    np.testing.assert_allclose(q_values[known], expected[known], atol=1e-4)
+    best = np.sort(expected, axis=1)
+    clear = best[:, -1] - best[:, -2] > 1e-4  # of two equal ones either may be called the best
+    assert clear.mean() > 0.5
+    np.testing.assert_array_equal(actions[clear], expected.argmax(axis=1)[clear])
+
+
+def test_the_layout_is_what_a_server_loads(exported):
+    assert exported.name == "1"
+    names = {path.name for path in exported.iterdir()}
+    assert {"saved_model.pb", "variables", "assets", "assets.extra", "memory"} <= names
+    assert (exported.parent / "memory").resolve() == (exported / "memory").resolve()
+    assert not list(exported.parent.glob("unfinished*"))
+
+
+def test_the_graph_holds_only_stock_operations(exported):
+    saved = saved_model_pb2.SavedModel()
+    saved.ParseFromString((exported / "saved_model.pb").read_bytes())
+    graph = saved.meta_graphs[0].graph_def
+    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
+    operations = {node.op for node in nodes}
+    assert not [op for op in operations if "Py" in op or "Scann" in op or ">" in op]
+
+
+@pytest.mark.parametrize("batch", [1, 32])
+def test_a_c_program_decides_as_the_agent_does(exported, states, expected, tmp_path, batch):
+    decisions = native.decide(native.build(tmp_path), exported, states, [batch])
+    assert len(decisions.milliseconds[batch]) == len(states) // batch
+    assert_same_decisions(decisions.actions, decisions.q_values, expected)
+
+
+@pytest.mark.parametrize("batch", [1, 32])
+def test_the_same_c_program_decides_as_mfec_does(mfec, tmp_path, batch):
+    exported, states, expected = mfec
+    decisions = native.decide(native.build(tmp_path), exported, states, [batch])
+    assert_same_decisions(decisions.actions, decisions.q_values, expected)
+
+
+@pytest.fixture(scope="module")
+def mfec(tmp_path_factory):
+    """An export of MFEC, states, and what the agent answers."""
+    # Long enough for a whole game, since MFEC writes at its end.
+    config = MfecConfig(capacity=5_000)
+    run = short_run(tmp_path_factory.mktemp("run"), config, agent="mfec", frames=2 * FRAMES)
+    states = exporting.visited_states(run)
+    output = tmp_path_factory.mktemp("exported") / "pong"
+    exported = exporting.export(run, output, "ivf", 0.99, None, say=lambda text: None)
+    return exported, states, answers(run.learner.agent, states)
+
+
+ONLY_TENSORFLOW = """
+import sys
+import numpy as np
+import tensorflow as tf
+model = tf.saved_model.load(sys.argv[1])
+answer = model.signatures["serving_default"](observation=tf.constant(np.load(sys.argv[2])))
+np.savez(sys.argv[3], **{name: tensor.numpy() for name, tensor in answer.items()})
+assert not [name for name in sys.modules if name.startswith(("nec_tf", "tf_agents", "scann"))]
+"""
+
+
+def test_a_process_that_imports_only_tensorflow_decides_the_same(
+    exported, states, expected, tmp_path
+):
+    np.save(tmp_path / "states.npy", states)
+    files = [str(exported), str(tmp_path / "states.npy"), str(tmp_path / "answer.npz")]
+    command = [sys.executable, "-c", ONLY_TENSORFLOW, *files]
+    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)
+    answer = np.load(tmp_path / "answer.npz")
+    assert_same_decisions(answer["action"], answer["q_values"], expected)
+
+
+def test_it_loads_as_a_policy_of_tf_agents(exported, states, expected):
+    policy = tf.saved_model.load(str(exported))
+    step = ts.restart(tf.constant(states), len(states))
+    actions = policy.action(step, policy.get_initial_state(len(states))).action
+    assert_same_decisions(actions.numpy(), expected, expected)
+    assert int(policy.get_train_step()) >= FRAMES
+
+
+def test_explain_names_the_entries_behind_an_answer(exported, states):
+    answer = tf.saved_model.load(str(exported)).signatures["explain"](
+        observation=tf.constant(states[:5])
+    )
+    q = tf.reduce_sum(answer["weights"] * answer["values"], axis=-1)
+    served = tf.saved_model.load(str(exported)).signatures["serving_default"](
+        observation=tf.constant(states[:5])
+    )
+    np.testing.assert_allclose(q, served["q_values"], atol=1e-5)
+    values = np.load(exported / "memory" / "values.npy")
+    rows = answer["rows"].numpy()
+    there = rows > 0
+    np.testing.assert_allclose(answer["values"].numpy()[there], values[rows[there] - 1])
+    assert (
+        np.diff(np.where(there, answer["distances"], np.inf), axis=-1)[there[..., 1:]] >= 0
+    ).all()
+
+
+@pytest.mark.parametrize(
+    "wrong", [np.zeros((1, 84, 84, 3), np.uint8), np.zeros((1, 84, 84, 4), np.float32)]
+)
+def test_a_wrong_observation_is_an_error_and_never_an_answer(exported, wrong):
+    serve = tf.saved_model.load(str(exported)).signatures["serving_default"]
+    with pytest.raises((tf.errors.InvalidArgumentError, TypeError, ValueError)):
+        serve(observation=tf.constant(wrong))
+
+
+def test_warmup_requests_parse_and_are_answered(exported):
+    path = exported / "assets.extra" / "tf_serving_warmup_requests"
+    serve = tf.saved_model.load(str(exported)).signatures["serving_default"]
+    sizes = []
+    for record in tf.data.TFRecordDataset(str(path)):
+        log = prediction_log_pb2.PredictionLog.FromString(record.numpy())
+        request = log.predict_log.request
+        assert request.model_spec.name == "pong"
+        observation = tf.make_ndarray(request.inputs["observation"])
+        sizes.append(len(serve(observation=tf.constant(observation))["action"]))
+    assert sizes == [1, 8]
+
+
+def test_the_next_export_is_the_next_version(run, exported):
+    second = exporting.export(run, exported.parent, "exact", 0.99, None, say=lambda text: None)
+    assert second.name == "2"
+    with pytest.raises(UserError, match="exists already"):
+        exporting.export(run, exported.parent, "exact", 0.99, 2, say=lambda text: None)
+
+
+# A large memory, on which an inverted file pays.
+
+
+@pytest.fixture(scope="module")
+def large(run):
+    """An agent-like pair and a memory of 60,000 clustered keys over three actions."""
+    rng = np.random.default_rng(0)
+    counts = [40_000, 0, 20_000]
+    centres = rng.normal(size=(200, 64))
+    keys = centres[rng.integers(0, 200, 60_000)] + 0.3 * rng.normal(size=(60_000, 64))
+    memory = memory_files.Memory(
+        keys.astype(np.float32),
+        rng.normal(size=60_000).astype(np.float32),
+        np.repeat(np.arange(3), counts),
+        np.arange(60_000),
+        np.zeros(60_000, np.int64),
+        [],
+        {"configuration": {"num_actions": 3}},
+    )
+
+    class Identity:
+        def predict(self, states, verbose):
+            return states
+
+        def __call__(self, states, training):
+            return states
+
+    class Agent:
+        dnd = run.learner.agent.dnd
+        embedding = Identity()
+
+    queries = centres[rng.integers(0, 200, 64)] + 0.3 * rng.normal(size=(64, 64))
+    return memory, Agent(), queries.astype(np.float32)
+
+
+@pytest.mark.parametrize("recall", [0.5, 0.9, 0.99])
+def test_probes_are_chosen_for_the_recall_that_was_asked_for(large, recall):
+    memory, agent, queries = large
+    network, measured = exporting.build_network(memory, agent, "ivf", recall, queries)
+    assert measured["lookup"] == "ivf"
+    assert recall <= measured["recall"] <= 1.0
+    assert measured["probes"] < measured["blocks"] / 3
+    exact, _ = exporting.build_network(memory, agent, "exact", 1.0, queries)
+    _, mine = network(queries)
+    _, true = exact(queries)
+    same = np.mean(np.argmax(mine, axis=1) == np.argmax(true, axis=1))
+    assert same == pytest.approx(measured["action_agreement"])
+    assert (np.asarray(mine)[:, 1] == 0).all()
+
+
+def test_scann_s_operations_find_the_neighbours_of_each_action(large):
+    memory, agent, queries = large
+    network, measured = exporting.build_network(memory, agent, "scann", 0.99, queries)
+    assert measured["recall"] > 0.9
+    exact, _ = exporting.build_network(memory, agent, "exact", 1.0, queries)
+    np.testing.assert_allclose(network(queries)[1], exact(queries)[1], atol=0.2)
+
+
+# The memory comes back.
+
+
+def test_a_new_run_begins_with_an_exported_memory(run, exported, states, expected, tmp_path):
+    changed = settings(seed=2, init_memory=str(exported.parent))
+    second = Run(tmp_path / "second", atari_task("pong"), changed, CONFIG)
+    agent = second.learner.agent
+    q, known = agent.dnd(agent.embedding(states[:32]), training=False), np.isfinite(expected[:32])
+    np.testing.assert_allclose(q.numpy()[known], expected[:32][known], atol=1e-4)
+    for trained, own in zip(
+        agent.online_network.get_weights(), agent.embedding.get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(trained, own)
+    assert float(agent.exploration.epsilon_at(agent.exploration.steps)) == pytest.approx(
+        CONFIG.epsilon_end
+    )
+
+
+def program(name, *flags):
+    command = [sys.executable, str(ROOT / "export" / f"{name}.py"), *flags]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+
+
+def test_the_programs_export_and_import(run, tmp_path):
+    run_dir, output = str(run.folder.path), str(tmp_path / "out")
+    done = program("export_policy", f"--run_dir={run_dir}", f"--output_dir={output}")
+    assert done.returncode == 0, done.stderr
+    assert "action_agreement 1.0" in done.stdout
+    again = Run(tmp_path / "second", atari_task("pong"), settings(seed=3), CONFIG)
+    again.save()
+    done = program("import_memory", f"--memory={output}", f"--run_dir={tmp_path / 'second'}")
+    assert done.returncode == 0, done.stderr
+    restored = load_run(tmp_path / "second").learner.agent.dnd
+    np.testing.assert_array_equal(restored.sizes, run.learner.agent.dnd.sizes)
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "message"),
+    [
+        ("export_policy", ["--run_dir=nowhere", "--output_dir=out"], "not the folder of a run"),
+        ("export_policy", [], "--run_dir and --output_dir"),
+        ("import_memory", ["--run_dir=nowhere"], "--memory and --run_dir"),
+        ("serving_client", ["--model=m"], "either --game or --env"),
+    ],
+)
+def test_a_mistake_gets_a_sentence(name, flags, message):
+    done = program(name, *flags)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# A server on loopback, which answers from the export.
+
+
+class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
+    def __init__(self, serve):
+        self._serve = serve
+
+    def Predict(self, request, context):
+        if request.model_spec.name != "pong":
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such model")
+        observation = tf.make_ndarray(request.inputs["observation"])
+        answer = self._serve(observation=tf.constant(observation))
+        outputs = {name: tf.make_tensor_proto(tensor) for name, tensor in answer.items()}
+        return predict_pb2.PredictResponse(outputs=outputs)
+
+
+@pytest.fixture(scope="module")
+def grpc_server(exported):
+    serve = tf.saved_model.load(str(exported)).signatures["serving_default"]
+    server = grpc.server(futures.ThreadPoolExecutor(1))
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(Service(serve), server)
+    port = server.add_insecure_port("localhost:0")
+    server.start()
+    yield f"localhost:{port}"
+    server.stop(None)
+
+
+@pytest.fixture(scope="module")
+def rest_server(exported):
+    serve = tf.saved_model.load(str(exported)).signatures["serving_default"]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            found = self.path == "/v1/models/pong:predict"
+            self.send_response(200 if found else 404)
+            self.end_headers()
+            if found:
+                observation = np.array(body["inputs"]["observation"], np.uint8)
+                answer = serve(observation=tf.constant(observation))
+                outputs = {name: tensor.numpy().tolist() for name, tensor in answer.items()}
+                self.wfile.write(json.dumps({"outputs": outputs}).encode())
+            else:
+                self.wfile.write(b'{"error": "no such model"}')
+
+        def log_message(self, *arguments):
+            pass
+
+    server = HTTPServer(("localhost", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"localhost:{server.server_port}"
+    server.shutdown()
+
+
+@pytest.mark.parametrize("kind", ["grpc", "rest"])
+def test_a_client_gets_the_actions_of_the_export(kind, states, expected, request):
+    server = request.getfixturevalue(f"{kind}_server")
+    client = {"grpc": GrpcPolicy, "rest": RestPolicy}[kind]
+    assert_same_decisions(client(server, "pong")(states[:16]), expected[:16], expected[:16])
+    with pytest.raises(ServerError, match="no such model"):
+        client(server, "breakout")(states[:1])
+    with pytest.raises(ServerError, match="did not answer"):
+        client("localhost:1", "pong", timeout=1.0)(states[:1])
+
+
+def test_the_client_plays_a_game_and_shows_score_and_latency(tmp_path):
+    """CartPole, whose games are short, with a server that pushes to where the pole leans."""
+
+    def lean(observation):
+        action = tf.cast(observation[:, 2] + observation[:, 3] > 0, tf.int64)
+        return {"action": action, "q_values": tf.one_hot(action, 2)}
+
+    class Leaning(Service):
+        def Predict(self, request, context):
+            request.model_spec.name = "pong"
+            return super().Predict(request, context)
+
+    server = grpc.server(futures.ThreadPoolExecutor(1))
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(Leaning(lean), server)
+    port = server.add_insecure_port("localhost:0")
+    server.start()
+    flags = [f"--server=localhost:{port}", "--model=cartpole", "--env=CartPole-v1"]
+    done = program("serving_client", *flags)
+    server.stop(None)
+    assert done.returncode == 0, done.stderr
+    score = float(done.stdout.split()[1])
+    assert score > 100
+    assert f"{score:g} decisions, p50" in done.stdout
