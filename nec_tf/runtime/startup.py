@@ -11,8 +11,8 @@ from collections.abc import Callable
 from nec_tf.runtime.errors import DamagedCheckpoint, UserError
 
 _TUNABLES = "GLIBC_TUNABLES"
-# Seconds. While an update searches neighbours, a step of the emulator releases Python's lock a dozen
-# times, and would wait 0.005 s for it each time; measured, see docs/experiments.md.
+# Seconds. While an update searches neighbours, an emulator step releases Python's lock a dozen times
+# and would wait 0.005 s for it each time; measured, see docs/experiments.md.
 _SWITCH_INTERVAL = 0.00002
 
 
