@@ -79,7 +79,7 @@ class Learner(abc.ABC):
         """Seeds the random numbers of the evaluation policy."""
         self.agent.exploration.begin_evaluation(seed)
 
-    def finish_updates(self) -> None:
+    def finish_updates(self) -> None:  # noqa: B027  most learners compute no updates ahead
         """Applies all updates whose gradients are being computed; call it before saving."""
 
     def trackables(self) -> dict[str, Any]:
@@ -90,5 +90,5 @@ class Learner(abc.ABC):
         """Returns what is saved beside the checkpoint. Call `finish_updates` before."""
         return {}
 
-    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:  # noqa: B027  nothing saved
         """Restores what `arrays` returned. Unfinished episodes are not resumed."""

@@ -118,7 +118,7 @@ class EpsilonGreedyPolicy(tf_policy.TFPolicy):
         return chance < self._epsilon_for(batch), other
 
     def _epsilon_for(self, batch: tf.Tensor) -> tf.Tensor:
-        """Returns epsilon for a step of the batch, and counts that step where there is a schedule."""
+        """Returns epsilon for a step of the batch; with a schedule, counts that step."""
         if isinstance(self._epsilon, Exploration):
             return self._epsilon.next_epsilon(batch)
         return tf.convert_to_tensor(self._epsilon, tf.float32)

@@ -10,7 +10,7 @@ from tf_agents.trajectories import policy_step, trajectory
 from tf_agents.trajectories import time_step as ts
 
 from nec_tf.agents.n_step_driver import NStepDriver
-from nec_tf.agents.n_step_window import NStepObserver
+from nec_tf.agents.n_step_window import NStepObserver, NStepWindow
 from nec_tf.agents.policies import NecInfo
 from nec_tf.environments.gymnasium_env import GymnasiumEnvironment, SingleGymnasiumEnvironment
 
@@ -100,11 +100,11 @@ def test_every_step_comes_once_in_order_with_its_own_state_action_and_key():
 
 def test_steps_that_wait_can_be_given_new_keys():
     received = []
-    observer = NStepObserver(3, GAMMA, received.append, write_every=2)
+    window = NStepWindow(3, GAMMA, write_every=2)
     for number, step in enumerate(Episode(np.random.default_rng(0), 9, True).steps()):
         if number == 7:
-            observer.replace_keys(lambda observations: np.stack([-observations] * 2, axis=1))
-        observer(batch(step))
+            window.replace_keys(lambda observations: np.stack([-observations] * 2, axis=1))
+        received += window.add(batch(step))
     keys = np.concatenate([piece.keys for piece in received])[:, 0]
     # Steps 0 to 3 were handed on before, 4 to 6 waited.
     np.testing.assert_array_equal(keys, [0, 1, 2, 3, -4, -5, -6, 7, 8])

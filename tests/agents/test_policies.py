@@ -4,6 +4,8 @@ import tensorflow as tf
 from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
 
+from nec_tf.agents.exploration import Exploration
+from nec_tf.agents.exploration_config import ExplorationConfig
 from nec_tf.agents.policies import EpisodicPolicy, EpsilonGreedyPolicy, NecInfo
 
 TIME_STEP_SPEC = ts.time_step_spec(tf.TensorSpec([4], tf.float32))
@@ -58,11 +60,46 @@ def test_reports_key_and_best_q_where_asked():
     assert act(make_policy(1.0), [[0, 3, 1, 2]]).info == ()
 
 
-def test_epsilon_may_depend_on_how_many_states_are_acted_on():
-    sizes = []
-    policy = make_policy(lambda batch: sizes.append(int(batch)) or 0.0)
+def collecting(repeats=1, **settings):
+    """A policy with an exploration schedule, and the schedule."""
+    config = ExplorationConfig(exploration_repeats=repeats, **settings)
+    exploration = Exploration(config, seed=0)
+    specs = TIME_STEP_SPEC, ACTION_SPEC
+    return EpsilonGreedyPolicy(*specs, lambda q: q, exploration, exploration.generator), exploration
+
+
+def test_an_action_counts_a_step_for_each_state_of_the_batch():
+    policy, exploration = collecting()
     act(policy, [[0, 3, 1, 2], [5, 1, 5, 0]])
-    assert sizes == [2]
+    assert int(exploration.steps) == 2
+
+
+def test_asking_for_the_distribution_counts_no_step_and_draws_nothing():
+    policy, exploration = collecting(repeats=5, epsilon_from=10, epsilon_until=20)
+    exploration.steps.assign(14)
+    state = exploration.generator.state.numpy()
+    step = ts.restart(tf.constant([[0.0, 3, 1, 2]]), 1)
+    for _ in range(3):
+        policy.distribution(step)
+    assert int(exploration.steps) == 14
+    np.testing.assert_array_equal(state, exploration.generator.state.numpy())
+
+
+@pytest.mark.parametrize("repeats", [1, 4])
+def test_the_distribution_is_the_one_that_actions_are_drawn_from(repeats):
+    """Over many environments the frequencies of actions are the mean of the distributions."""
+    count = 40_000
+    policy, _ = collecting(repeats, epsilon_start=0.6, epsilon_end=0.6)
+    step = ts.restart(tf.tile(tf.constant([[0.0, 3, 1, 2]]), [count, 1]), count)
+    for _ in range(4):  # random actions last, and the next distributions have to know them
+        probs = policy.distribution(step).action.probs_parameter().numpy()
+        actions = policy.action(step).action.numpy()
+        for action in range(4):
+            for repeated in (probs[:, action] == 1.0, probs.max(axis=1) < 1.0):
+                if repeated.any():
+                    frequency = np.mean(actions[repeated] == action)
+                    assert frequency == pytest.approx(probs[repeated, action].mean(), abs=0.015)
+    assert (probs.max(axis=1) == 1.0).any() == (repeats > 1)
 
 
 def test_the_same_seed_gives_the_same_actions():
@@ -93,15 +130,9 @@ def test_acting_in_parts_is_acting():
 
 
 def test_repeated_random_actions_take_the_place_of_single_ones():
-    def repeated(epsilon, batch, num_actions):
-        assert float(epsilon) == pytest.approx(0.3)
-        assert (int(batch), num_actions) == (3, 4)
-        return tf.constant([True, False, True]), tf.constant([2, 2, 0])
-
-    generator = tf.random.Generator.from_seed(0)
-    policy = EpsilonGreedyPolicy(
-        TIME_STEP_SPEC, ACTION_SPEC, lambda q: q, 0.3, generator, repeated=repeated
-    )
+    policy, exploration = collecting(repeats=5, epsilon_start=0.0, epsilon_end=0.0)
+    exploration.repeated.left.assign([2, 0, 1])
+    exploration.repeated.action.assign([2, 2, 0])
     assert act(policy, np.tile([0, 3, 1, 2], (3, 1))).action.numpy().tolist() == [2, 1, 0]
 
 

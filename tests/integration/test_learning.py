@@ -14,7 +14,7 @@ from tf_agents.trajectories import trajectory
 from nec_tf.agents.mfec.config import MfecConfig
 from nec_tf.agents.mfec.learner import MfecLearner
 from nec_tf.agents.n_step_driver import NStepDriver
-from nec_tf.agents.nec.config import NecConfig
+from nec_tf.agents.nec.config import NecLearnerConfig
 from nec_tf.agents.nec.learner import NecLearner
 from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
 from nec_tf.networks import encoders
@@ -22,7 +22,8 @@ from nec_tf.networks import encoders
 
 def make_learner(environment, seed, **settings):
     shape = environment.observation_spec().shape
-    config = NecConfig(**{"key_size": 16, "replay_capacity": 10_000, "capacity": 10_000} | settings)
+    sizes = {"key_size": 16, "replay_capacity": 10_000, "capacity": 10_000}
+    config = NecLearnerConfig(**sizes | settings)
     embedding = encoders.mlp(shape, config.key_size, seed=seed)
     specs = environment.time_step_spec(), environment.action_spec()
     return NecLearner(*specs, embedding, config, seed)

@@ -27,11 +27,12 @@ from tf_agents.utils import common, nest_utils
 
 from nec_tf import NecAgent, NecConfig, NStepDriver
 from nec_tf.agents.episodic_agent import Experience
+from nec_tf.agents.nec.config import NecLearnerConfig
 from nec_tf.agents.nec.learner import NecLearner
 from nec_tf.environments.gymnasium_env import GymnasiumEnvironment, SingleGymnasiumEnvironment
 from nec_tf.networks.encoders import mlp
 
-CONFIG = NecConfig(
+CONFIG = NecLearnerConfig(
     key_size=8,
     capacity=1_000,
     num_neighbours=5,

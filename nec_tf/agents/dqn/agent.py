@@ -44,7 +44,7 @@ class DqnAgent(dqn_agent.DqnAgent):
             action_spec: One integer action from 0 to A - 1.
             embedding: From observations [B, ...] to the last hidden layer, before its ReLU.
             config: Settings.
-            seed: Random seed of exploration and of the last layer's initial weights; None draws one.
+            seed: Random seed of exploration and of the last layer's weights; None draws one.
             train_step_counter: Incremented by each `train`.
         """
         time_step_spec = tensor_spec.from_spec(time_step_spec)

@@ -16,7 +16,11 @@ from nec_tf.runtime.graphs import Graph
 
 
 class DqnLearner(Learner):
-    """Clips rewards, appends steps to the replay, and trains on minibatches of them."""
+    """Clips rewards, appends steps to the replay, and trains on minibatches of them.
+
+    Attributes:
+        replay: The newest steps.
+    """
 
     METRICS = (*Learner.METRICS, "replay", "loss")
     agent: DqnAgent
@@ -34,7 +38,7 @@ class DqnLearner(Learner):
         super().__init__(DqnAgent(time_step_spec, action_spec, embedding, config, seed, updates))
         self._config = config
         observation = self.agent.time_step_spec.observation
-        self._replay = StepReplay(
+        self.replay = StepReplay(
             config.replay_capacity, tuple(observation.shape), observation.dtype.as_numpy_dtype
         )
         self._rng = np.random.default_rng(seed)
@@ -44,7 +48,7 @@ class DqnLearner(Learner):
     def observe(self, step: trajectory.Trajectory) -> None:
         """Takes one step of every environment, [B, ...], and makes the updates that are due."""
         clipped = np.clip(step.reward, -1.0, 1.0)  # Nature DQN
-        self._replay.add(step._replace(reward=clipped))
+        self.replay.add(step._replace(reward=clipped))
         before = self._steps
         self._steps += int(np.sum(step.step_type != ts.StepType.LAST))
         period = self._config.update_period
@@ -55,21 +59,21 @@ class DqnLearner(Learner):
     def arrays(self) -> dict[str, np.ndarray]:
         """Returns what is saved beside the checkpoint: replay, random state and step counter."""
         rng = np.array(json.dumps(self._rng.bit_generator.state))
-        return {**self._replay.state(), "rng": rng, "steps": np.array(self._steps)}
+        return {**self.replay.state(), "rng": rng, "steps": np.array(self._steps)}
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """See `Learner`."""
-        self._replay.restore(arrays)
-        self._replay.end_streams()
+        self.replay.restore(arrays)
+        self.replay.end_streams()
         self._rng.bit_generator.state = json.loads(str(arrays["rng"]))
         self._steps = int(arrays["steps"])
 
     def _metrics_from(self, sums: dict[str, float]) -> dict[str, float]:
-        metrics = {"replay": float(len(self._replay))}
+        metrics = {"replay": float(len(self.replay))}
         return metrics | ({"loss": sums["loss"] / sums["updates"]} if sums["updates"] else {})
 
     def _update(self) -> None:
         """Trains on a random minibatch."""
-        info = self._train(self._replay.sample(self._rng, self._config.batch_size))
+        info = self._train(self.replay.sample(self._rng, self._config.batch_size))
         self._sums["updates"] += 1
         self._sums["loss"] += float(info.loss)

@@ -1,4 +1,4 @@
-"""MFEC with the latent means of a VAE as keys; the VAE is trained on the first steps, then frozen."""
+"""MFEC with the latent means of a VAE as keys; the VAE is trained on the first steps only."""
 
 import numpy as np
 import tensorflow as tf

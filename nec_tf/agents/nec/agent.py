@@ -98,6 +98,7 @@ class NecAgent(EpisodicAgent):
         network = encoders.of_length(embedding, length) if length else embedding
         super().__init__(*specs, network, config, seed, train_step_counter, alpha=config.alpha)
         self._averaging = config.averaging
+        self._trained_before = False
         self._centred = config.centred_gradients
         self._pixels = encoders.pixels_of(network) if config.centred_screens else None
         self.screens_centred = tf.Variable(self._pixels is None, trainable=False)
@@ -213,14 +214,15 @@ class NecAgent(EpisodicAgent):
         return loss
 
     def _warn_of_screens(self) -> None:
-        """Warns once if screens are trained on before their mean was subtracted."""
-        with tf.init_scope():
+        """Warns, at the first `train`, if the mean screen was not subtracted."""
+        if self._trained_before:
+            return
+        self._trained_before = True
+        with tf.init_scope():  # in a graph the variable has no value yet
             centred = bool(self.screens_centred)
         if not centred:
-            logging.log_first_n(
-                logging.WARNING,
+            logging.warning(
                 "NecAgent trains on screens whose mean was not subtracted; games with still"
                 " screens, such as Pong, are then not learned. Call agent.centre_screens(states)"
-                " before collecting, or set centred_screens=False",
-                1,
+                " before collecting, or set centred_screens=False"
             )

@@ -9,7 +9,7 @@ from tf_agents.trajectories import time_step as ts
 from nec_tf.agents.episodic_agent import Experience
 from nec_tf.agents.n_step_window import NStepTuples
 from nec_tf.agents.nec.agent import NecAgent, with_centred_gradient
-from nec_tf.agents.nec.config import NecConfig
+from nec_tf.agents.nec.config import NecConfig, NecLearnerConfig
 from nec_tf.networks import encoders
 
 TIME_STEP_SPEC = ts.time_step_spec(tf.TensorSpec([3], tf.float32))
@@ -112,13 +112,16 @@ def test_the_mean_screen_reaches_both_networks(averaging):
             tf.keras.layers.Dense(4, use_bias=False),
         ]
     )
-    agent = NecAgent(*specs, network, dataclasses.replace(SMALL, averaging=averaging))
+    agent = NecAgent(
+        *specs, network, dataclasses.replace(SMALL, averaging=averaging, key_length=0.0)
+    )
     screens = np.random.default_rng(0).integers(100, 200, (50, 4, 4, 2)).astype(np.uint8)
     assert not agent.screens_centred
     before = agent.embedding(screens).numpy()
     agent.centre_screens(np.array_split(screens, 3))
     assert agent.screens_centred
-    for one in (agent.embedding, agent.online_network):  # a linear map: the mean screen's key is gone
+    # A linear map, as keys of any length are: the key of the mean screen is subtracted.
+    for one in (agent.averaged_network, agent.online_network):
         np.testing.assert_allclose(one(screens), before - before.mean(axis=0), rtol=1e-3, atol=1e-4)
 
 
@@ -210,8 +213,9 @@ def test_checkpoint_holds_everything_that_training_needs(tmp_path):
         ("learning_rate", -1.0),
         ("epsilon_end", 2.0),
         ("epsilon_from", 10**9),
-        ("batch_size", 0),
         ("network_epsilon", 0.0),
+        ("network_epsilon", float("inf")),
+        ("learning_rate", float("nan")),
     ],
 )
 def test_impossible_settings_are_refused_by_name(setting, value):
@@ -220,10 +224,65 @@ def test_impossible_settings_are_refused_by_name(setting, value):
 
 
 def test_the_paper_s_settings_are_the_defaults():
-    config = NecConfig()
+    config = NecLearnerConfig()
     assert (config.discount, config.horizon, config.capacity) == (0.99, 100, 500_000)
     assert (config.num_neighbours, config.replay_capacity) == (50, 100_000)
     assert (config.batch_size, config.update_period) == (32, 4)
+
+
+@pytest.mark.parametrize(
+    "setting", ["replay_capacity", "batch_size", "update_period", "learning_starts"]
+)
+def test_settings_of_the_learner_are_no_settings_of_the_agent(setting):
+    """The agent cannot honour them, so its configuration does not take them."""
+    with pytest.raises(TypeError, match=setting):
+        NecConfig(**{setting: 10})
+    with pytest.raises(ValueError, match=setting):
+        NecLearnerConfig(**{setting: 0})
+
+
+@pytest.mark.parametrize("length", [0.5, 3.0])
+def test_keys_of_the_agent_have_the_length_of_its_configuration(length):
+    agent = make_agent(key_length=length, keys_learning_rate=0.0)
+    agent.write(tuples(agent, 40))
+    for seed in range(3):
+        agent.train(experience(tuples(agent, 16, seed)))
+    observation = np.random.default_rng(0).normal(size=(9, 3)).astype(np.float32)
+    info = agent.collect_policy.action(ts.restart(observation, 9)).info
+    for keys in (info.key, agent.dnd.entries().keys, agent.online_network(observation)):
+        np.testing.assert_allclose(np.linalg.norm(keys, axis=1), length, rtol=1e-5)
+
+
+def test_presets_differ_where_atari_and_small_problems_do():
+    atari, small = NecLearnerConfig.atari(), NecLearnerConfig.small(horizon=50)
+    assert atari == NecLearnerConfig()
+    assert (atari.exploration_repeats, small.exploration_repeats) == (100, 1)
+    assert (atari.epsilon_fall, small.epsilon_fall) == ("power", "linear")
+    assert (small.epsilon_until, small.replay_capacity, small.horizon) == (5_000, 20_000, 50)
+    assert NecConfig.small().key_size == 16
+
+
+def screens_agent(**settings):
+    specs = ts.time_step_spec(tf.TensorSpec([44, 44, 2], tf.uint8)), ACTION_SPEC
+    network = encoders.nature_dqn((44, 44, 2), SMALL.key_size, seed=0)
+    return NecAgent(*specs, network, dataclasses.replace(SMALL, **settings))
+
+
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_training_on_screens_that_were_never_centred_warns_once(in_graph, caplog):
+    agent = screens_agent()
+    screens = np.random.default_rng(0).integers(0, 256, (4, 44, 44, 2)).astype(np.uint8)
+    batch = Experience(screens, np.zeros(4, np.int64), np.ones(4, np.float32), np.ones(4, bool))
+    train = tf.function(agent.train) if in_graph else agent.train
+    for _ in range(2):
+        train(tf.nest.map_structure(tf.constant, batch))
+    assert caplog.text.count("centre_screens") == 1
+    caplog.clear()
+    agent = screens_agent()
+    agent.centre_screens([screens])
+    agent.train(tf.nest.map_structure(tf.constant, batch))
+    screens_agent(centred_screens=False).train(tf.nest.map_structure(tf.constant, batch))
+    assert "centre_screens" not in caplog.text
 
 
 def test_keys_are_made_by_the_running_mean_of_what_is_trained():
@@ -262,7 +321,8 @@ def test_weights_from_elsewhere_are_trained_on():
     agent = make_agent(averaging=0.9)
     agent.embedding.set_weights([weight + 1 for weight in agent.embedding.get_weights()])
     agent.embedding_replaced()
-    for one, other in zip(agent.online_network.get_weights(), agent.embedding.get_weights(), strict=True):
+    networks = agent.online_network.get_weights(), agent.averaged_network.get_weights()
+    for one, other in zip(*networks, strict=True):
         np.testing.assert_array_equal(one, other)
 
 

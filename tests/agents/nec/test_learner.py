@@ -4,16 +4,17 @@ import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
+from memories import assert_same_contents, contents
 from small_environments import Counting
 from tf_agents.trajectories import time_step as ts
 
 from nec_tf.agents.n_step_driver import NStepDriver
-from nec_tf.agents.nec.config import NecConfig
+from nec_tf.agents.nec.config import NecLearnerConfig
 from nec_tf.agents.nec.learner import NecLearner
 from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
 from nec_tf.networks import encoders
 
-CONFIG = NecConfig(
+CONFIG = NecLearnerConfig(
     key_size=4,
     capacity=200,
     num_neighbours=5,
@@ -36,8 +37,7 @@ def make_environment(count=1):
 
 
 def drive(learner, environment, steps, time_step=None):
-    driver = NStepDriver(environment, learner.agent.collect_policy, [learner.observe])
-    return driver.run(steps, time_step)
+    return learner.run(environment, steps, time_step)
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -57,7 +57,7 @@ def test_one_update_in_four_steps_once_there_is_enough_to_learn_from(count):
 
     observers = [learner.observe, watch]
     NStepDriver(environment, learner.agent.collect_policy, observers).run(200)
-    learner._finish_updates()
+    learner.finish_updates()
     assert happened.count("apply") == all_begun >= (steps - 30 - 2 * count * 9) // 4
 
 
@@ -161,8 +161,7 @@ def test_metrics_are_means_since_the_last_call_and_named():
     environment = make_environment()
     learner = make_learner(environment)
     drive(learner, environment, 100)
-    learner.begin_evaluation(0)
-    metrics = learner.metrics()
+    metrics = {**learner.metrics(), **learner.diagnose(0)}
     assert set(metrics) == set(learner.METRICS)
     assert "loss" not in learner.metrics()
 
@@ -171,6 +170,7 @@ def test_a_restored_learner_goes_on_from_exactly_what_was_saved(tmp_path):
     first, second = (make_learner(make_environment(), seed) for seed in (0, 5))
     drive(first, make_environment(), 100)
     first.metrics()
+    first.finish_updates()
     path = tf.train.Checkpoint(**first.trackables()).write(str(tmp_path / "model"))
     np.savez(tmp_path / "arrays.npz", **first.arrays())
     tf.train.Checkpoint(**second.trackables()).read(path).assert_existing_objects_matched()
@@ -178,7 +178,7 @@ def test_a_restored_learner_goes_on_from_exactly_what_was_saved(tmp_path):
         second.restore_arrays(dict(arrays))
     restarted = make_learner(make_environment())
     for learner in (first, second, restarted):
-        learner._observer._windows.clear()  # the episode under way is not part of a checkpoint
+        learner.window = learner.new_window()  # unfinished episodes are not checkpointed
         drive(learner, make_environment(), 60)
     assert first.metrics() == second.metrics()
     assert first.metrics() != restarted.metrics()
@@ -216,7 +216,7 @@ def test_updates_are_finished_when_others_are_due_and_before_a_write(count, toge
     assert happened.count("apply") > 15
 
 
-def test_an_evaluation_looks_into_the_memory_and_leaves_no_trace():
+def test_diagnosing_the_memory_leaves_no_trace():
     runs = []
     for looks in (False, True):
         environment = make_environment()
@@ -224,18 +224,52 @@ def test_an_evaluation_looks_into_the_memory_and_leaves_no_trace():
         time_step = drive(learner, environment, 60)
         learner.metrics()
         if looks:
-            learner.begin_evaluation(3)
-            metrics = learner.metrics()
-            assert metrics["recall"] == 1.0
-            assert metrics["key_drift"] > 0.0
-            assert "recall" not in learner.metrics()
+            diagnostics = learner.diagnose(3)
+            assert diagnostics["recall"] == 1.0
+            assert diagnostics["key_drift"] > 0.0
         drive(learner, environment, 40, time_step)
         runs.append([variable.numpy() for variable in learner.agent.embedding.variables])
     for one, other in zip(*runs, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-def test_an_evaluation_before_anything_was_learned_has_nothing_to_tell():
+def test_an_empty_memory_has_no_diagnostics():
+    assert make_learner(make_environment()).diagnose(3) == {}
+
+
+def test_beginning_an_evaluation_only_seeds_it(monkeypatch):
     learner = make_learner(make_environment())
+    drive(learner, make_environment(), 60)
+    monkeypatch.setattr(learner.agent.dnd, "neighbours", None)  # a lookup would raise
     learner.begin_evaluation(3)
     assert "recall" not in learner.metrics()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_running_and_observing_behind_a_driver_are_the_same(count):
+    tables = []
+    for run in (True, False):
+        environment = make_environment(count)
+        learner = make_learner(environment)
+        if run:
+            learner.run(environment, 120)
+        else:
+            NStepDriver(environment, learner.agent.collect_policy, [learner.observe]).run(120)
+        learner.finish_updates()
+        tables.append(contents(learner.agent.dnd))
+        assert learner.metrics()["loss"] > 0
+    assert_same_contents(*tables)
+
+
+def test_what_is_saved_does_not_apply_updates():
+    environment = make_environment()
+    learner = make_learner(environment)
+    happened = watch_updates(learner)
+    time_step, pending = drive(learner, environment, 60), 0
+    while not pending:  # a write at the end of an episode has finished all before
+        time_step = drive(learner, environment, 1, time_step)
+        pending = happened.count("draw") - happened.count("apply")
+    learner.arrays()
+    assert happened.count("draw") - happened.count("apply") == pending
+    learner.finish_updates()
+    assert happened.count("draw") == happened.count("apply")

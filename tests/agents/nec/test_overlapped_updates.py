@@ -44,8 +44,8 @@ def minibatch(count=8, seed=0):
 
 
 def variables(agent):
-    held = [*agent.online_network.variables, *agent.embedding.variables, *agent.dnd.tables.variables]
-    return [variable.numpy() for variable in held]
+    networks = [*agent.online_network.variables, *agent.averaged_network.variables]
+    return [variable.numpy() for variable in [*networks, *agent.dnd.tables.variables]]
 
 
 def assert_same(one, other):
@@ -103,7 +103,7 @@ def test_how_long_anything_takes_decides_nothing(slow, where):
 
 def slow_down(updates, slow, where):
     """Makes every second update wait somewhere."""
-    run, tell, neighbours = updates._run, updates._tell, updates._agent.dnd._store.neighbours
+    run, end, neighbours = updates._run, updates._end_reading, updates._agent.dnd._store.neighbours
     numbers = itertools.count()
 
     def slow_run(minibatch, number):
@@ -112,16 +112,15 @@ def slow_down(updates, slow, where):
         finally:
             time.sleep(0.03 * (where == "at its end" and number % 2 == slow))
 
-    def slow_tell(number):
-        told = tell(number)
+    def slow_end(number):
+        end(number)
         time.sleep(0.03 * (where == "after it has looked up" and number % 2 == slow))
-        return told
 
     def slow_neighbours(*arguments):
         time.sleep(0.03 * (where == "before it looks up" and next(numbers) % 2 == slow))
         return neighbours(*arguments)
 
-    updates._run, updates._tell = slow_run, slow_tell
+    updates._run, updates._end_reading = slow_run, slow_end
     updates._agent.dnd._store.neighbours = slow_neighbours
 
 
@@ -149,6 +148,34 @@ def test_none_is_applied_while_another_one_reads():
     finishing.join(30)
     assert not finishing.is_alive()
     assert (before[0] != agent.online_network.get_weights()[0]).any()
+
+
+def test_nothing_changes_the_memory_while_an_update_reads_it():
+    agent = make_agent()
+    updates = OverlappedUpdates(agent)
+    neighbours, reading, may_go_on = (
+        agent.dnd._store.neighbours,
+        threading.Event(),
+        threading.Event(),
+    )
+
+    def held(*arguments):
+        reading.set()
+        may_go_on.wait(30)
+        return neighbours(*arguments)
+
+    agent.dnd._store.neighbours = held
+    updates.begin([minibatch])
+    reading.wait(30)
+    written = minibatch(3, seed=5)
+    keys = np.ones((3, 4), np.float32)
+    steps = NStepTuples(0, written.observation, written.action, written.returns, keys)
+    for change in (lambda: agent.write(steps), agent.dnd.clear):
+        with pytest.raises(RuntimeError, match="read"):
+            change()
+    may_go_on.set()
+    updates.finish_oldest()
+    agent.write(steps)
 
 
 def test_a_failure_in_the_other_thread_is_raised_in_this_one():
