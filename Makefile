@@ -6,7 +6,7 @@ FRAMES ?= 10000000
 SEED ?= 1
 ARGS ?=
 
-# CPython 3.11 is what the lock was resolved for: found by name, or said to be missing.
+# The lock was resolved for CPython 3.11; the first one found is used.
 PYTHON311 ?= $(shell for p in python3.11 python3 python /usr/bin/python3.11 /usr/local/bin/python3.11 \
 	"$$HOME"/.pyenv/versions/3.11*/bin/python; do \
 	"$$p" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))' \
@@ -36,11 +36,12 @@ train: install  ## train: make train GAME=Pong FRAMES=2000000 [AGENT= SEED= ARGS
 	$(BIN)/python trainers/train_atari.py --game=$(GAME) --agent=$(AGENT) --frames=$(FRAMES) \
 	--seed=$(SEED) $(ARGS)
 
-test: lint unit  ## formatting, types and every test
+test: lint unit  ## formatting, import rules, types and every test
 
 lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/mypy
 
 unit: install
