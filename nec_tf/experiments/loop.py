@@ -1,6 +1,7 @@
 """The one experiment loop: act, learn, log, evaluate, save; for any agent and any task."""
 
 import sys
+import time
 
 import numpy as np
 from tf_agents.trajectories import time_step as ts
@@ -8,6 +9,7 @@ from tf_agents.trajectories import trajectory
 from tqdm import tqdm
 
 from nec_tf.experiments.evaluation import EVALUATION_COLUMNS, Evaluator, record_video, summarise
+from nec_tf.experiments.evaluation_log import EvaluationLog, EvaluationRecord
 from nec_tf.experiments.run import Run
 from nec_tf.experiments.run_folder import MetricsLog
 from nec_tf.experiments.stopping import StopRequest
@@ -28,8 +30,10 @@ class Experiment:
         self._log = MetricsLog(
             run.folder.path,
             ("episodes", "episode_return", *run.learner.METRICS, *EVALUATION_COLUMNS),
-            run.progress.frames,
+            run.progress.handled_frames,
         )
+        self._evaluations = EvaluationLog(run.folder.path, run.progress.handled_frames)
+        self._clock = _Clock(run.progress.wall_seconds)
 
     def run(self) -> bool:
         """Trains to the end; returns False where Ctrl-C came first, or a polite kill. Saves."""
@@ -39,17 +43,19 @@ class Experiment:
                 time_step = None
                 while progress.handled_frames < settings.frames:
                     if progress.frames < settings.frames:
+                        began = time.monotonic()
                         time_step = self._run.learner.run(
                             self._run.environment, _CHUNK, time_step, [self._returns]
                         )
                         taken = self._returns.take_steps() * self._run.task.frames_per_step
+                        self._clock.trained(taken, time.monotonic() - began)
                         progress.frames += taken
                         bar.update(taken)
                     self._stop.check()
                     self._evaluate_log_save(bar)
             except KeyboardInterrupt:
                 bar.set_description("saving")
-                self._run.save()
+                self._save()
                 return False
             finally:
                 self._log.flush()
@@ -67,7 +73,11 @@ class Experiment:
         save = done or self._due(settings.checkpoint_every_frames)
         progress.handled_frames = progress.frames
         if save:
-            self._run.save()
+            self._save()
+
+    def _save(self) -> None:
+        self._run.progress.wall_seconds = self._clock.seconds()
+        self._run.save()
 
     def _due(self, every: int) -> bool:
         progress = self._run.progress
@@ -76,7 +86,7 @@ class Experiment:
     def _bar(self) -> tqdm:
         return tqdm(
             total=self._run.settings.frames,
-            initial=self._run.progress.frames,
+            initial=self._run.progress.handled_frames,
             desc=f"{self._run.settings.agent} {self._run.task.name}",
             unit="frame",
             unit_scale=True,
@@ -113,6 +123,15 @@ class Experiment:
         diagnostics = self._run.learner.diagnose(seed)
         episodes = self._evaluator.play(seed, tell, self._stop.check)
         summary = summarise(self._run.task, episodes)
+        scores = [episode.score for episode in episodes]
+        self._evaluations.write(
+            EvaluationRecord(
+                self._run.progress.handled_frames,
+                scores,
+                round(self._clock.seconds(), 1),
+                self._clock.take_speed(),
+            )
+        )
         seen = self._evaluator.last_observation
         if seen is not None and seen.ndim == 3:
             tiles = np.concatenate(list(np.moveaxis(seen, -1, 0)), axis=1)[..., None]
@@ -126,6 +145,31 @@ class Experiment:
                 record_video(self._run.task, max(episodes), folder / "best.mp4")
         bar.set_description(f"{self._run.settings.agent} {self._run.task.name}")
         return {**diagnostics, **summary}
+
+
+class _Clock:
+    """Wall time of a run over all its sessions, and the speed of training alone."""
+
+    def __init__(self, seconds_before: float) -> None:
+        """Continues at the wall time of the sessions before."""
+        self._start = time.monotonic() - seconds_before
+        self._frames = 0
+        self._training_seconds = 0.0
+
+    def seconds(self) -> float:
+        """Returns the wall time up to now."""
+        return time.monotonic() - self._start
+
+    def trained(self, frames: int, seconds: float) -> None:
+        """Adds frames that were trained on in `seconds`."""
+        self._frames += frames
+        self._training_seconds += seconds
+
+    def take_speed(self) -> float | None:
+        """Returns frames/s of training since the last call, None if there were no frames."""
+        frames, seconds = self._frames, self._training_seconds
+        self._frames, self._training_seconds = 0, 0.0
+        return round(frames / seconds, 1) if frames else None
 
 
 class EpisodeReturns:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 _FILE = "commands.txt"
 _ROUNDING, _USUAL = "TF_ENABLE_ONEDNN_OPTS", "1"  # decides the last digits; `trainers.program`
 

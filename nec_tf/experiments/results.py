@@ -2,14 +2,20 @@
 
 import csv
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 from nec_tf.experiments import provenance
-from nec_tf.experiments.tasks import task_from
+from nec_tf.experiments.evaluation_log import EvaluationRecord, read_evaluations
+from nec_tf.experiments.run_files import read_config, read_metrics, task_name
 from nec_tf.runtime.errors import UserError
 
-COLUMNS = ("frames", "eval_mean", "eval_median", "eval_std", "episodes", "human_normalised")
+_SUMMARY = ("eval_mean", "eval_median", "eval_std", "episodes", "human_normalised")
+#: Columns of a file. Files of older versions end with `human_normalised`, and older runs leave the
+#: last three empty: `scores` holds the score of each evaluation game with spaces between them,
+#: `wall_seconds` the time since the run began, `frames_per_second` the speed of training.
+COLUMNS = ("frames", *_SUMMARY, "scores", "wall_seconds", "frames_per_second")
 
 
 def save_result(run_dir: Path, results_dir: Path, name: str = "") -> Path:
@@ -23,23 +29,22 @@ def save_result(run_dir: Path, results_dir: Path, name: str = "") -> Path:
     Raises:
         UserError: There is no such run, or it has no evaluation yet.
     """
-    try:
-        config = json.loads((run_dir / "config.json").read_text())
-        with (run_dir / "metrics.csv").open() as file:
-            evaluations = [row for row in csv.DictReader(file) if row["eval_mean"]]
-    except FileNotFoundError as error:
-        raise UserError(f"{run_dir} is not a run's folder: there is no {error.filename}") from error
+    config = read_config(run_dir)
+    evaluations = [row for row in read_metrics(run_dir) if row.get("eval_mean")]
     if not evaluations:
         raise UserError(f"{run_dir} has no evaluation yet: train further, or evaluate more often")
-    path = (
-        results_dir / (name or config["agent"]) / task_from(config).name / f"{config['seed']}.csv"
-    )
+    records = {record.frames: record for record in read_evaluations(run_dir)}
+    path = results_dir / (name or config["agent"]) / task_name(config) / f"{config['seed']}.csv"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="") as file:
+    unfinished = path.with_suffix(".unfinished")
+    with unfinished.open("w", newline="") as file:
         file.writelines(f"# {line}\n" for line in _head(run_dir, config))
         writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
-        writer.writerows(_rounded(row, config["eval_episodes"]) for row in evaluations)
+        for row in evaluations:
+            games = _games(records.get(int(row["frames"])))
+            writer.writerow(_rounded(row, config["eval_episodes"]) | games)
+    os.replace(unfinished, path)
     return path
 
 
@@ -49,5 +54,16 @@ def _head(run_dir: Path, config: dict[str, Any]) -> list[str]:
 
 def _rounded(row: dict[str, str], episodes: int) -> dict[str, Any]:
     """Returns a row of metrics with few digits; its `episodes` counted those of training."""
-    numbers = {name: f"{float(row[name]):.4g}" for name in COLUMNS[1:] if row.get(name)}
+    numbers = {name: f"{float(row[name]):.4g}" for name in _SUMMARY if row.get(name)}
     return numbers | {"frames": row["frames"], "episodes": episodes}
+
+
+def _games(record: EvaluationRecord | None) -> dict[str, Any]:
+    """Returns the columns that only `evaluations.jsonl` knows."""
+    if record is None:
+        return {}
+    return {
+        "scores": " ".join(f"{score:.10g}" for score in record.scores),
+        "wall_seconds": record.wall_seconds,
+        "frames_per_second": record.frames_per_second,
+    }

@@ -70,12 +70,14 @@ class Progress:
         handled_frames: Frames up to which evaluations, metrics and checkpoints are complete.
         episodes: Finished, as far as metrics tell.
         best_evaluation: Mean score.
+        wall_seconds: Of training, evaluating and saving, all sessions together.
     """
 
     frames: int = 0
     handled_frames: int = 0
     episodes: int = 0
     best_evaluation: float | None = None
+    wall_seconds: float = 0.0
 
 
 class Run:

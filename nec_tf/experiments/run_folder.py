@@ -128,10 +128,12 @@ class MetricsLog:
         if self._path.exists():
             with self._path.open() as file:
                 rows = [row for row in csv.DictReader(file) if int(row["frames"]) <= frames]
-        with self._path.open("w", newline="") as file:
+        unfinished = self._path.with_suffix(".unfinished")
+        with unfinished.open("w", newline="") as file:
             writer = csv.DictWriter(file, self._columns)
             writer.writeheader()
             writer.writerows(rows)
+        os.replace(unfinished, self._path)  # a kill while rows are copied loses none
         self._events = tf.summary.create_file_writer(str(folder / "events"))
 
     def write(self, frames: int, metrics: dict[str, float], **only_shown: float) -> None:

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from nec_tf.environments import atari, games
 from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
+from nec_tf.experiments.run_files import gym_task_name
 from nec_tf.networks import encoders
 
 PROTOCOLS = {"paper": atari.PAPER, "machado": atari.MACHADO}
@@ -72,7 +73,7 @@ def gym_task(env_id: str) -> Task:
     with gymnasium.make(spec) as env:
         shape = env.observation_space.shape or ()
     return Task(
-        name=env_id.lower().replace("/", "-"),
+        name=gym_task_name(env_id),
         description={"env": env_id},
         make_env=lambda evaluation: gymnasium.make(spec, render_mode="rgb_array"),
         make_embedding=lambda key_size, seed: encoders.mlp(shape, key_size, seed=seed),

@@ -5,8 +5,9 @@ import pytest
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
-from nec_tf import NecConfig
+from nec_tf.agents.nec.config import NecLearnerConfig
 from nec_tf.experiments.evaluation import Evaluator
+from nec_tf.experiments.evaluation_log import read_evaluations
 from nec_tf.experiments.loop import EpisodeReturns, Experiment
 from nec_tf.experiments.run import Run, Settings
 from nec_tf.experiments.tasks import gym_task
@@ -47,7 +48,7 @@ def test_an_evaluation_that_ctrl_c_breaks_off_is_made_when_the_run_goes_on(
         log_every_frames=1_000,
         video=False,
     )
-    config = NecConfig(learning_starts=1_000, index="exact")
+    config = NecLearnerConfig(learning_starts=1_000, index="exact")
 
     def experiment():
         return Experiment(Run(tmp_path, gym_task("CartPole-v1"), settings, config))
@@ -64,5 +65,46 @@ def test_an_evaluation_that_ctrl_c_breaks_off_is_made_when_the_run_goes_on(
     assert [frames // eval_every_frames for frames in evaluated] == list(
         range(1, 1 + 200 // eval_every_frames)
     )
+    assert [record.frames for record in read_evaluations(tmp_path)] == evaluated
     assert experiment().run()  # nothing is left to do
     assert len((tmp_path / "metrics.csv").read_text().splitlines()) == 1 + len(evaluated)
+
+
+def test_an_evaluation_that_was_logged_but_not_saved_is_logged_once(tmp_path, monkeypatch):
+    settings = Settings(
+        agent="nec",
+        frames=200,
+        seed=0,
+        num_envs=1,
+        eval_every_frames=100,
+        eval_episodes=2,
+        checkpoint_every_frames=1_000,
+        log_every_frames=1_000,
+        video=False,
+    )
+    config = NecLearnerConfig(learning_starts=1_000, index="exact")
+
+    def experiment():
+        return Experiment(Run(tmp_path, gym_task("CartPole-v1"), settings, config))
+
+    def raised(error):
+        def raise_it(*_):
+            raise error
+
+        return raise_it
+
+    with monkeypatch.context() as patched:  # Ctrl-C in an evaluation: saved at its frame
+        patched.setattr(Evaluator, "play", raised(KeyboardInterrupt))
+        assert not experiment().run()
+    with monkeypatch.context() as patched:  # it is made now, and then the process dies
+        patched.setattr(Run, "save", raised(MemoryError))
+        with pytest.raises(MemoryError):
+            experiment().run()
+    assert experiment().run()
+    evaluated = [record.frames for record in read_evaluations(tmp_path)]
+    assert [frames // 100 for frames in evaluated] == [1, 2]
+    assert all(len(record.scores) == 2 for record in read_evaluations(tmp_path))
+    with (tmp_path / "metrics.csv").open() as file:
+        assert [int(row["frames"]) for row in csv.DictReader(file) if row["eval_mean"]] == evaluated
+    times = [record.wall_seconds for record in read_evaluations(tmp_path)]
+    assert times == sorted(times)

@@ -3,6 +3,7 @@ import json
 
 import pytest
 
+from nec_tf.experiments.evaluation_log import EvaluationLog, EvaluationRecord
 from nec_tf.experiments.results import COLUMNS, save_result
 from nec_tf.runtime.errors import UserError
 
@@ -37,8 +38,18 @@ def test_evaluations_are_kept_under_the_names_of_agent_game_and_seed(tmp_path):
     assert path == tmp_path / "results" / "nec" / "pong" / "3.csv"
     _, rows = read(path)
     assert [tuple(row) for row in rows] == [COLUMNS, COLUMNS]
-    assert list(rows[0].values()) == ["2000", "-20.12", "-20", "0.5", "7", "1.638"]
-    assert list(rows[1].values()) == ["4000", "3", "4", "2.25", "7", "67.5"]
+    assert list(rows[0].values()) == ["2000", "-20.12", "-20", "0.5", "7", "1.638", "", "", ""]
+    assert list(rows[1].values()) == ["4000", "3", "4", "2.25", "7", "67.5", "", "", ""]
+
+
+def test_the_score_of_every_evaluation_game_is_kept_with_wall_time_and_speed(tmp_path):
+    run = make_run(tmp_path / "run")
+    log = EvaluationLog(run, 0)
+    log.write(EvaluationRecord(2000, [-20.0, -20.25], 12.5, 300.5))
+    log.write(EvaluationRecord(4000, [3.0, 123456.0], 25.0))
+    _, rows = read(save_result(run, tmp_path / "results"))
+    assert list(rows[0].values())[-3:] == ["-20 -20.25", "12.5", "300.5"]
+    assert list(rows[1].values())[-3:] == ["3 123456", "25.0", ""]
 
 
 def test_another_name_keeps_two_settings_of_an_agent_apart(tmp_path):

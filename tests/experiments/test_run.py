@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from nec_tf import NecConfig
+from nec_tf.agents.nec.config import NecLearnerConfig
 from nec_tf.experiments.run import Run, Settings, load_run, load_trained_run
 from nec_tf.experiments.tasks import gym_task
 from nec_tf.runtime.errors import UserError
@@ -18,7 +18,9 @@ SETTINGS = Settings(
     log_every_frames=50,
     video=False,
 )
-CONFIG = NecConfig(key_size=4, capacity=100, replay_capacity=100, learning_starts=50, index="exact")
+CONFIG = NecLearnerConfig(
+    key_size=4, capacity=100, replay_capacity=100, learning_starts=50, index="exact"
+)
 
 
 @pytest.fixture

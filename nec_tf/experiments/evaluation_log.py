@@ -1,0 +1,65 @@
+"""`evaluations.jsonl` of a run: the score of every evaluation game, wall time and speed.
+
+Beside `metrics.csv`, which holds nothing that depends on the clock. Needs no TensorFlow.
+"""
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+
+_FILE = "evaluations.jsonl"
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationRecord:
+    """One evaluation.
+
+    Attributes:
+        frames: Environment frames trained on.
+        scores: Undiscounted return of each episode, in the order of the environments.
+        wall_seconds: Training, evaluating and saving up to the end of this evaluation, in all
+            sessions; without the start of the program.
+        frames_per_second: Speed of training alone since the evaluation before, or since the session
+            began; None if nothing was trained in between.
+    """
+
+    frames: int
+    scores: list[float]
+    wall_seconds: float
+    frames_per_second: float | None = None
+
+
+class EvaluationLog:
+    """Appends evaluations to a run's file."""
+
+    def __init__(self, run_dir: Path, frames: int) -> None:
+        """Opens the log of a run that resumes at `frames`; drops later rows of a lost session."""
+        self._path = run_dir / _FILE
+        if not self._path.exists():
+            return
+        kept = [record for record in read_evaluations(run_dir) if record.frames <= frames]
+        unfinished = self._path.with_suffix(".unfinished")
+        unfinished.write_text("".join(map(_line, kept)))
+        os.replace(unfinished, self._path)
+
+    def write(self, record: EvaluationRecord) -> None:
+        """Appends one evaluation, in one write."""
+        with self._path.open("a") as file:
+            file.write(_line(record))
+
+
+def read_evaluations(run_dir: Path) -> list[EvaluationRecord]:
+    """Returns the evaluations of a run; none for runs of versions that did not record them.
+
+    A last line that a crash cut short is left out.
+    """
+    path = run_dir / _FILE
+    if not path.exists():
+        return []
+    lines = path.read_text().split("\n")
+    return [EvaluationRecord(**json.loads(line)) for line in lines[:-1]]
+
+
+def _line(record: EvaluationRecord) -> str:
+    return json.dumps(dataclasses.asdict(record)) + "\n"

@@ -1,0 +1,67 @@
+"""Reads the folder of a run without TensorFlow, and changes nothing in it."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+from nec_tf.runtime.errors import UserError
+
+
+def read_config(run_dir: Path) -> dict[str, Any]:
+    """Returns a run's `config.json`.
+
+    Raises:
+        UserError: There is none.
+    """
+    path = run_dir / "config.json"
+    if not path.exists():
+        raise UserError(f"{run_dir} is not a run's folder: there is no {path}")
+    return json.loads(path.read_text())
+
+
+def read_metrics(run_dir: Path) -> list[dict[str, str]]:
+    """Returns the rows of a run's `metrics.csv`, none if it has no such file yet."""
+    path = run_dir / "metrics.csv"
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def checkpoints(run_dir: Path) -> list[Path]:
+    """Returns the checkpoints of a run, oldest first."""
+    return sorted((run_dir / "checkpoints").glob("frames-*"))
+
+
+def best_checkpoint(run_dir: Path) -> Path | None:
+    """Returns the checkpoint of the best evaluation, None if none was kept.
+
+    A run that resumed from an older checkpoint has lost the later ones, and their evaluations.
+    """
+    newest = checkpoints(run_dir)
+    best = sorted((run_dir / "checkpoints" / "best").glob("frames-*"))
+    valid = [path for path in best if not newest or path.name <= newest[-1].name]
+    return valid[-1] if valid else None
+
+
+def saved_frames(run_dir: Path) -> int:
+    """Returns the frames up to which the newest checkpoint is complete, evaluations included."""
+    newest = checkpoints(run_dir)
+    if not newest:
+        return 0
+    try:
+        progress = json.loads((newest[-1] / "progress.json").read_text())
+    except FileNotFoundError:  # replaced by a newer one just now, or damaged
+        return 0
+    return int(progress.get("handled_frames", progress.get("seen_to", 0)))
+
+
+def task_name(config: dict[str, Any]) -> str:
+    """Returns the short name of the task of a `config.json`, for file names."""
+    return config["game"] if "game" in config else gym_task_name(config["env"])
+
+
+def gym_task_name(env_id: str) -> str:
+    """Returns the short name of a Gymnasium environment, for file names."""
+    return env_id.lower().replace("/", "-")
