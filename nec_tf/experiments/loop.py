@@ -86,7 +86,7 @@ class Experiment:
     def _bar(self) -> tqdm:
         return tqdm(
             total=self._run.settings.frames,
-            initial=self._run.progress.handled_frames,
+            initial=self._run.progress.frames,
             desc=f"{self._run.settings.agent} {self._run.task.name}",
             unit="frame",
             unit_scale=True,
@@ -126,7 +126,7 @@ class Experiment:
         scores = [episode.score for episode in episodes]
         self._evaluations.write(
             EvaluationRecord(
-                self._run.progress.handled_frames,
+                self._run.progress.frames,
                 scores,
                 round(self._clock.seconds(), 1),
                 self._clock.take_speed(),
