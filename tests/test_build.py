@@ -1,26 +1,36 @@
-"""BUILD holds every Python file once; evaluated here in Python, and loaded by Bazel itself."""
+"""BUILD holds every Python file once, with the deps of its imports; pyproject.toml ships the rest.
 
+BUILD is evaluated here in Python, and loaded by Bazel itself.
+"""
+
+import ast
+import copy
 import re
 import shutil
 import subprocess
+import tomllib
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 GUARD = re.compile(r"^if __name__ == ['\"]__main__['\"]:", re.MULTILINE)
+DOTTED = re.compile(r"[a-z]\w*(\.\w+)+(:\w+)?")  # "package.module" or "package.module:name"
+LIBRARY = ":nec_tf"  # all rooms: a dependency on it is one on each of them
+INIT = "nec_tf/__init__.py"  # loads what it exports on first use
 
 
 def repository_files() -> list[str]:
-    """What is in the repository, and what would be after `git add`."""
+    """Returns the files in the repository, and those that `git add` would add."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return sorted({file for file in listed.splitlines() if (ROOT / file).exists()})
 
 
 def matches(pattern: str, file: str) -> bool:
-    """Whether a file fits a pattern of Bazel: `*` stays in a folder, `**` is any folders."""
+    """Returns whether a file matches: `*` stays in a folder, `**` is any folders."""
     parts = {"**/": "(?:.+/)?", "**": ".*", "*": "[^/]*"}
     split = re.split(r"(\*\*/|\*\*|\*)", pattern)
     return (
@@ -29,7 +39,7 @@ def matches(pattern: str, file: str) -> bool:
 
 
 def evaluate(build: str, files: list[str]) -> list[dict]:
-    """Returns the targets of a BUILD file: what its rules were called with, and `rule`."""
+    """Returns the targets of a BUILD file: the arguments of each rule's call, and `rule`."""
     targets: list[dict] = []
 
     def glob(include, exclude=()):
@@ -55,10 +65,65 @@ def targets() -> list[dict]:
 
 
 def sources(targets: list[dict], *rules: str) -> Counter:
-    """How often each file is a source of targets of the given rules."""
+    """Returns how often each file is a source of targets of the given rules."""
     return Counter(
-        source for target in targets if target["rule"] in rules for source in target["srcs"]
+        source for target in targets if target["rule"] in rules for source in target.get("srcs", [])
     )
+
+
+def imports(source: str) -> Iterator[tuple[str, str]]:
+    """Yields module and name of each import, in functions too, and of each "module:name" string."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.module or "", alias.name) for alias in node.names)
+        elif isinstance(node, ast.Constant) and DOTTED.fullmatch(str(node.value)):
+            module, _, name = str(node.value).partition(":")
+            yield module, name
+
+
+def imported_file(module: str, name: str, files: set[str]) -> str | None:
+    """Returns the file that an import loads; None if it is not a file of the repository."""
+    path = module.replace(".", "/")
+    places = [f"{path}/{name}.py", f"{path}/{name}/__init__.py"] if name else []
+    places += [f"{path}.py", f"{path}/__init__.py", f"tests/{path}.py"]
+    return next((place for place in places if place in files), None)
+
+
+def needs(targets: list[dict]) -> dict[tuple[str, str], str]:
+    """Returns an example of an import for each pair of labels: importing and imported target."""
+    python = [target for target in targets if target["rule"].startswith("py_")]
+    owner = {file: f":{target['name']}" for target in python for file in target.get("srcs", [])}
+    found: dict[tuple[str, str], str] = {}
+    for file in sorted(set(owner) & set(repository_files())):
+        user = LIBRARY if file == INIT else owner[file]
+        if file.startswith("nec_tf/"):  # Python imports a module's packages before it
+            found[user, owner[INIT]] = f"{file} imports nec_tf"
+        for module, name in imports((ROOT / file).read_text()):
+            imported = imported_file(module, name, set(owner))
+            if imported:
+                used = LIBRARY if imported == INIT else owner[imported]
+                found.setdefault((user, used), f"{file} imports {module}")
+    return {(user, used): example for (user, used), example in found.items() if user != used}
+
+
+def dependencies(targets: list[dict]) -> dict[str, set[str]]:
+    """Returns the direct dependencies of each target, by labels; those of `LIBRARY` count too."""
+    direct = {f":{target['name']}": set(target.get("deps", [])) for target in targets}
+    return {
+        label: deps | direct[LIBRARY] if LIBRARY in deps else deps for label, deps in direct.items()
+    }
+
+
+def uncovered(targets: list[dict]) -> list[str]:
+    """Returns a sentence for each dependency that BUILD omits."""
+    deps = dependencies(targets)
+    return [
+        f"{example}: add {used} to the deps of {user}"
+        for (user, used), example in needs(targets).items()
+        if used not in deps[user]
+    ]
 
 
 def test_every_python_file_belongs_to_exactly_one_target(targets):
@@ -86,6 +151,36 @@ def test_names_and_dependencies_are_those_of_targets(targets):
     assert [name for name, count in names.items() if count > 1] == []
     wanted = {label for target in targets for label in target.get("deps", [])}
     assert {label.removeprefix(":") for label in wanted} <= set(names)
+
+
+def test_every_import_is_covered_by_a_dependency_of_its_target(targets):
+    assert uncovered(targets) == []
+
+
+@pytest.mark.parametrize(
+    ("room", "dependency"), [("memory", "runtime"), ("agents", "serving"), ("trainers", "nec_tf")]
+)
+def test_an_omitted_dependency_would_be_found(targets, room, dependency):
+    changed = copy.deepcopy(targets)
+    next(target for target in changed if target["name"] == room)["deps"].remove(f":{dependency}")
+    assert any(sentence.endswith(f"to the deps of :{room}") for sentence in uncovered(changed))
+
+
+def test_rooms_depend_only_on_rooms_that_they_import(targets):
+    used = set(needs(targets))
+    deps = dependencies(targets)
+    rooms = sorted(deps[LIBRARY])
+    assert [(room, dep) for room in rooms for dep in deps[room] if (room, dep) not in used] == []
+
+
+def test_data_files_of_the_library_are_in_a_target_and_in_the_wheel(targets):
+    data = [f for f in repository_files() if f.startswith("nec_tf/") and not f.endswith(".py")]
+    in_targets = {file for target in targets for file in target.get("data", [])}
+    assert set(data) - in_targets == set(), "in no target of BUILD"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    patterns = project["tool"]["setuptools"]["package-data"]["nec_tf"]
+    shipped = {file for file in data for p in patterns if matches(f"nec_tf/{p}", file)}
+    assert set(data) - shipped == set(), "not in package-data of pyproject.toml"
 
 
 def test_a_forgotten_and_a_doubled_file_would_be_found():
