@@ -58,7 +58,7 @@ class EpisodicAgent(tf_agent.TFAgent):
 
     An observer behind any driver, `memory_observer`, writes the memory from what the collect policy
     does. `train` takes `Experience` [B], or trajectories [B, T] of a replay buffer, which
-    `preprocess_sequence` turns into experience with (T - 1)-step returns. docs/tf_agents.md has more.
+    `preprocess_sequence` turns into experience with (T - 1)-step returns. See docs/tf_agents.md.
 
     Attributes:
         config: Settings.
