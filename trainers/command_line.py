@@ -10,6 +10,7 @@ from nec_tf.experiments import provenance
 from nec_tf.experiments.loop import Experiment
 from nec_tf.experiments.registry import AGENTS, find_agent
 from nec_tf.experiments.run import Run, Settings, default_run_dir
+from nec_tf.experiments.run_lock import RunLock
 from nec_tf.experiments.tasks import Task
 
 FLAGS = flags.FLAGS
@@ -106,10 +107,11 @@ def train(task: Task, **defaults: Any) -> None:
     """
     config = agent_config_from_flags(**defaults)
     run_dir = FLAGS.run_dir or default_run_dir(FLAGS.agent, task, FLAGS.seed)
-    run = Run(run_dir, task, settings_from_flags(), config)
-    provenance.note(run.folder.path)
-    if run.progress.frames:
-        print(f"Going on with {run_dir} at {run.progress.frames:,} frames.")
-    finished = Experiment(run).run()
+    with RunLock(run_dir):
+        run = Run(run_dir, task, settings_from_flags(), config)
+        provenance.note(run.folder.path)
+        if run.progress.frames:
+            print(f"Going on with {run_dir} at {run.progress.frames:,} frames.")
+        finished = Experiment(run).run()
     state = "finished" if finished else "saved; the same command goes on"
     print(f"{run_dir}: {run.progress.frames:,} frames, {state}.")

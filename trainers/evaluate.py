@@ -1,4 +1,4 @@
-"""Evaluates the agent of a run as its newest checkpoint has it.
+"""Evaluates the agent of a run as its newest checkpoint has it, or its best one.
 
   python trainers/evaluate.py --run_dir=runs/nec-frostbite-1 --eval_episodes=30
 
@@ -17,10 +17,12 @@ from tqdm import tqdm
 
 from nec_tf.experiments import evaluation
 from nec_tf.experiments.run import load_trained_run
+from nec_tf.experiments.run_folder import CHECKPOINTS
 from nec_tf.runtime.errors import UserError
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("run_dir", None, "Folder of a run of train_atari.py or train_gym.py.")
+flags.DEFINE_enum("checkpoint", "newest", CHECKPOINTS, "newest, or that of the best evaluation.")
 flags.DEFINE_integer("eval_episodes", 30, "Episodes to play.")
 flags.DEFINE_integer("seed", 1, "Seed of the environments and of the policy.")
 flags.DEFINE_string("video", None, "Where to write a film of the best episode, *.mp4 or *.gif.")
@@ -32,7 +34,7 @@ def main() -> None:
         raise UserError("--run_dir is wanted: the folder of a run, such as runs/nec-frostbite-1")
     if FLAGS.eval_episodes < 1:
         raise UserError(f"--eval_episodes must be at least 1, not {FLAGS.eval_episodes}")
-    run = load_trained_run(FLAGS.run_dir)
+    run = load_trained_run(FLAGS.run_dir, FLAGS.checkpoint)
     task = run.task
     run.learner.begin_evaluation(FLAGS.seed)
     evaluator = evaluation.Evaluator(task, run.learner.agent.policy, FLAGS.eval_episodes)

@@ -34,6 +34,7 @@ class Experiment:
         )
         self._evaluations = EvaluationLog(run.folder.path, run.progress.handled_frames)
         self._clock = _Clock(run.progress.wall_seconds)
+        run.folder.drop_bests_after(run.progress.handled_frames)
 
     def run(self) -> bool:
         """Trains to the end; returns False where Ctrl-C came first, or a polite kill. Saves."""
@@ -55,7 +56,8 @@ class Experiment:
                     self._evaluate_log_save(bar)
             except KeyboardInterrupt:
                 bar.set_description("saving")
-                self._save()
+                progress.wall_seconds = self._clock.seconds()
+                self._run.save()
                 return False
             finally:
                 self._log.flush()
@@ -66,18 +68,19 @@ class Experiment:
         settings, progress = self._run.settings, self._run.progress
         done = progress.frames >= settings.frames
         evaluation: dict[str, float] = {}
+        best_before = progress.best_evaluation
         if done or self._due(settings.eval_every_frames):
             evaluation = self._evaluate(bar)
         if evaluation or self._due(settings.log_every_frames):
             self._write_metrics(bar, evaluation)
         save = done or self._due(settings.checkpoint_every_frames)
         progress.handled_frames = progress.frames
+        improved = progress.best_evaluation != best_before
+        progress.wall_seconds = self._clock.seconds()
         if save:
-            self._save()
-
-    def _save(self) -> None:
-        self._run.progress.wall_seconds = self._clock.seconds()
-        self._run.save()
+            self._run.save(improved)
+        elif improved:
+            self._run.save_best()
 
     def _due(self, every: int) -> bool:
         progress = self._run.progress

@@ -93,7 +93,14 @@ class Run:
         resumed: Whether there was a checkpoint to go on from.
     """
 
-    def __init__(self, run_dir: str | Path, task: Task, settings: Settings, config: Any) -> None:
+    def __init__(
+        self,
+        run_dir: str | Path,
+        task: Task,
+        settings: Settings,
+        config: Any,
+        checkpoint: str = "newest",
+    ) -> None:
         """Opens the folder of a run and goes on where it stands.
 
         Raises:
@@ -111,7 +118,7 @@ class Run:
         self.environment = task.environment(settings.num_envs, settings.seed)
         self.learner = make_learner(kind, task, self.environment, config, settings.seed)
         self._checkpoint = tf.train.Checkpoint(**self.learner.trackables())
-        self.progress = self._resume()
+        self.progress = self._resume(checkpoint)
         # An episode that was under way is not gone on with: each session begins its own.
         self.environment.seed(self.seed_for("train"))
 
@@ -120,18 +127,24 @@ class Run:
         words = [self.settings.seed, *purpose.encode(), self.progress.frames]
         return int(np.random.SeedSequence(words).generate_state(1)[0])
 
-    def save(self) -> None:
-        """Writes a checkpoint."""
+    def save(self, best: bool = False) -> None:
+        """Writes a checkpoint; `best` keeps it as that of the best evaluation, too."""
         self.learner.finish_updates()
-        self.folder.save_checkpoint(
-            self.progress.frames,
-            self._checkpoint,
-            self.learner.arrays(),
-            dataclasses.asdict(self.progress),
-        )
+        self.folder.save_checkpoint(*self._state(), best=best)
 
-    def _resume(self) -> Progress:
-        saved = self.folder.load_checkpoint(self._checkpoint)
+    def save_best(self) -> None:
+        """Writes a checkpoint to evaluate and export, of the agent as it was just evaluated.
+
+        Updates that are being computed are not in it: to apply them here would change the run.
+        """
+        self.folder.save_best(*self._state())
+
+    def _state(self) -> tuple[int, tf.train.Checkpoint, dict[str, np.ndarray], dict[str, Any]]:
+        progress = dataclasses.asdict(self.progress)
+        return self.progress.frames, self._checkpoint, self.learner.arrays(), progress
+
+    def _resume(self, checkpoint: str) -> Progress:
+        saved = self.folder.load_checkpoint(self._checkpoint, checkpoint)
         self.resumed = saved is not None
         if saved is None:
             if self.settings.init_memory:
@@ -142,8 +155,8 @@ class Run:
         return Progress(**{_RENAMED.get(name, name): value for name, value in progress.items()})
 
 
-def load_run(run_dir: str | Path) -> Run:
-    """Returns the run of a folder, made from its `config.json`."""
+def load_run(run_dir: str | Path, checkpoint: str = "newest") -> Run:
+    """Returns the run of a folder, made from its `config.json` and a checkpoint, if it has one."""
     path = Path(run_dir) / "config.json"
     if not path.exists():
         raise UserError(f"{run_dir} is not the folder of a run: it has no config.json")
@@ -158,12 +171,21 @@ def load_run(run_dir: str | Path) -> Run:
         )
     names = [field.name for field in dataclasses.fields(Settings)]
     settings = Settings(**{name: recorded.pop(name) for name in names if name in recorded})
-    return Run(run_dir, task_from(recorded), settings, config_class(**config))
+    return Run(run_dir, task_from(recorded), settings, config_class(**config), checkpoint)
 
 
-def load_trained_run(run_dir: str | Path) -> Run:
-    """Returns the run of a folder as its newest checkpoint has it; without one there is nothing."""
-    run = load_run(run_dir)
+def load_trained_run(run_dir: str | Path, checkpoint: str = "newest") -> Run:
+    """Returns the run of a folder as a checkpoint has it, the newest or the best.
+
+    Raises:
+        UserError: The run has no such checkpoint.
+    """
+    run = load_run(run_dir, checkpoint)
+    if not run.resumed and checkpoint == "best":
+        raise UserError(
+            f"{run_dir} has no checkpoint of its best evaluation: it has not been evaluated yet, or"
+            " not since this version; use --checkpoint=newest"
+        )
     if not run.resumed:
         every = run.settings.checkpoint_every_frames
         raise UserError(

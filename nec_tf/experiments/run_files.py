@@ -35,14 +35,9 @@ def checkpoints(run_dir: Path) -> list[Path]:
 
 
 def best_checkpoint(run_dir: Path) -> Path | None:
-    """Returns the checkpoint of the best evaluation, None if none was kept.
-
-    A run that resumed from an older checkpoint has lost the later ones, and their evaluations.
-    """
-    newest = checkpoints(run_dir)
+    """Returns the checkpoint of the best evaluation, None if none was kept."""
     best = sorted((run_dir / "checkpoints" / "best").glob("frames-*"))
-    valid = [path for path in best if not newest or path.name <= newest[-1].name]
-    return valid[-1] if valid else None
+    return best[-1] if best else None  # a later one replaces an earlier one because it is better
 
 
 def saved_frames(run_dir: Path) -> int:

@@ -9,7 +9,7 @@ from nec_tf.agents.nec.config import NecLearnerConfig
 from nec_tf.experiments.evaluation import Evaluator
 from nec_tf.experiments.evaluation_log import read_evaluations
 from nec_tf.experiments.loop import EpisodeReturns, Experiment
-from nec_tf.experiments.run import Run, Settings
+from nec_tf.experiments.run import Run, Settings, load_trained_run
 from nec_tf.experiments.tasks import gym_task
 
 FIRST, MID, LAST = ts.StepType.FIRST, ts.StepType.MID, ts.StepType.LAST
@@ -106,3 +106,30 @@ def test_an_evaluation_that_was_logged_but_not_saved_is_logged_once(tmp_path, mo
     assert all(len(record.scores) == 2 for record in read_evaluations(tmp_path))
     with (tmp_path / "metrics.csv").open() as file:
         assert [int(row["frames"]) for row in csv.DictReader(file) if row["eval_mean"]] == evaluated
+
+
+@pytest.mark.parametrize("checkpoint_every_frames", [50, 1_000])  # with the evaluation, and not
+def test_the_agent_of_the_best_evaluation_can_be_loaded(checkpoint_every_frames, tmp_path):
+    settings = Settings(
+        agent="nec",
+        frames=600,
+        seed=1,
+        num_envs=1,
+        eval_every_frames=100,
+        eval_episodes=3,
+        checkpoint_every_frames=checkpoint_every_frames,
+        log_every_frames=1_000,
+        video=False,
+    )
+    config = NecLearnerConfig(learning_starts=100, batch_size=8, index="exact", horizon=10)
+    assert Experiment(Run(tmp_path, gym_task("CartPole-v1"), settings, config)).run()
+    evaluations = read_evaluations(tmp_path)
+    best = max(evaluations, key=lambda record: np.mean(record.scores))
+    assert best.frames < evaluations[-1].frames  # or the newest would do
+    run = load_trained_run(tmp_path, "best")
+    assert run.progress.frames == best.frames
+    if checkpoint_every_frames > settings.frames:  # exactly the agent that was evaluated
+        seed = run.seed_for("evaluate")
+        run.learner.begin_evaluation(seed)
+        evaluator = Evaluator(run.task, run.learner.agent.policy, settings.eval_episodes)
+        assert [episode.score for episode in evaluator.play(seed)] == best.scores

@@ -15,9 +15,9 @@ def checkpoint(number):
     return tf.train.Checkpoint(number=tf.Variable(float(number)))
 
 
-def save(folder, number):
+def save(folder, number, best=False):
     folder.save_checkpoint(
-        number, checkpoint(number), {"array": np.arange(number)}, {"episodes": 7}
+        number, checkpoint(number), {"array": np.arange(number)}, {"episodes": 7}, best
     )
 
 
@@ -41,6 +41,52 @@ def test_two_checkpoints_are_kept(tmp_path):
         save(folder, number)
     names = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
     assert names == ["frames-0000000009", "frames-0000000012"]
+
+
+def best(folder):
+    restored = checkpoint(0)
+    saved = folder.load_checkpoint(restored, "best")
+    return saved and float(restored.number)
+
+
+def test_the_checkpoint_of_the_best_evaluation_is_kept_beside_the_newest(tmp_path):
+    folder = RunFolder(tmp_path, CONFIG)
+    assert best(folder) is None
+    for number in (3, 9, 12, 15, 18):
+        save(folder, number, best=number in (3, 9))
+    assert best(folder) == 9
+    assert load(folder)[0] == 18
+    names = sorted(path.name for path in (tmp_path / "checkpoints" / "best").iterdir())
+    assert names == ["frames-0000000009"]
+
+
+def test_the_best_checkpoint_shares_its_files_with_the_newest(tmp_path):
+    folder = RunFolder(tmp_path, CONFIG)
+    save(folder, 3, best=True)
+    kept, newest = (
+        tmp_path / "checkpoints" / place / "frames-0000000003" / "arrays.npz"
+        for place in ("best", ".")
+    )
+    assert kept.samefile(newest)
+
+
+def test_a_best_evaluation_between_two_checkpoints_gets_one_of_its_own(tmp_path):
+    folder = RunFolder(tmp_path, CONFIG)
+    save(folder, 3, best=True)
+    folder.save_best(5, checkpoint(5), {"array": np.arange(5)}, {})
+    assert best(folder) == 5
+    assert load(folder)[0] == 3
+    save(folder, 9)
+    assert best(folder) == 5
+    assert len(list((tmp_path / "checkpoints" / "best").iterdir())) == 1
+
+
+def test_the_best_of_a_lost_session_is_dropped_and_the_one_before_comes_back(tmp_path):
+    folder = RunFolder(tmp_path, CONFIG)
+    save(folder, 3, best=True)
+    folder.save_best(5, checkpoint(5), {"array": np.arange(5)}, {})
+    folder.drop_bests_after(3)
+    assert best(folder) == 3
 
 
 def test_a_full_disk_leaves_the_checkpoint_before_whole(tmp_path, monkeypatch):

@@ -1,0 +1,66 @@
+"""A lock on the folder of a run: one process trains in it at a time."""
+
+import fcntl
+import os
+import socket
+import time
+from pathlib import Path
+from typing import IO
+
+from nec_tf.runtime.errors import UserError
+
+_FILE = "lock"
+# Seconds. A killed process with gigabytes of memory holds its lock until the kernel has freed them.
+_PATIENCE = 5.0
+_PAUSE = 0.1
+
+
+class RunLock:
+    """Held by a training process for its life; the kernel releases it if the process dies.
+
+    `flock` also works between machines on NFS (Linux 2.6.12 and later), as the lock of a server.
+    """
+
+    def __init__(self, run_dir: str | Path) -> None:
+        """Makes a lock that is not held yet."""
+        self._folder = Path(run_dir)
+        self._file: IO[str] | None = None
+
+    def __enter__(self) -> "RunLock":
+        """Takes the lock.
+
+        Raises:
+            UserError: Another process holds it.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        file = (self._folder / _FILE).open("a+")
+        give_up = time.monotonic() + _PATIENCE
+        while not _try_lock(file):
+            if time.monotonic() > give_up:
+                file.seek(0)
+                holder = file.read().strip() or "unknown"
+                file.close()
+                raise UserError(
+                    f"{self._folder} is in use: another process ({holder}) trains in it. Stop that"
+                    " one (Ctrl-C or kill saves a checkpoint), or choose another --run_dir"
+                )
+            time.sleep(_PAUSE)
+        file.truncate(0)
+        file.write(f"pid {os.getpid()} on {socket.gethostname()}\n")
+        file.flush()
+        self._file = file
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Releases the lock. The file stays: removing it would let two processes lock two files."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _try_lock(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
