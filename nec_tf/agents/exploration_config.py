@@ -17,6 +17,7 @@ _SMALL = {
     "epsilon_fall": "linear",
     "exploration_repeats": 1,  # a pole falls within ten steps
     "learning_starts": 500,
+    "vae_steps": 500,  # not after epsilon_from
     "values_learning_rate": 0.1,
 }
 

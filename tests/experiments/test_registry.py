@@ -1,12 +1,23 @@
 import pytest
 
-from nec_tf.experiments.registry import AGENTS, Learner, find_agent
+from nec_tf import NecConfig
+from nec_tf.agents.learner import Learner
+from nec_tf.experiments.registry import AGENTS, find_agent, make_learner
+from nec_tf.experiments.tasks import gym_task
 
 
-def test_every_agent_has_what_the_loop_asks_for():
-    asked = [name for name in vars(Learner) if not name.startswith("_")]
-    for kind in AGENTS.values():
-        assert all(hasattr(kind.learner, name) for name in asked)
+@pytest.mark.parametrize("name", AGENTS)
+def test_every_agent_makes_a_learner_with_the_settings_of_its_preset(name):
+    task = gym_task("CartPole-v1")
+    kind = AGENTS[name]
+    learner = make_learner(kind, task, task.environment(1, 0), kind.config.small(), seed=0)
+    assert isinstance(learner, Learner)
+    assert set(learner.metrics()) <= set(learner.METRICS)
+    assert learner.trackables()
+
+
+def test_nec_is_configured_with_what_its_agent_is():
+    assert issubclass(AGENTS["nec"].config, NecConfig)
 
 
 def test_an_unknown_agent_gets_the_nearest_names():

@@ -146,7 +146,7 @@ def test_evaluate_plays_the_saved_agent_and_changes_nothing(tmp_path):
         ("train_atari.py", ["--capacity=10"], 2, "capacity must be at least num_neighbours"),
         ("train_atari.py", ["--horizon=0"], 2, "horizon must be at least 1"),
         ("train_atari.py", ["--protocol=mine"], 2, "--protocol must be paper or machado"),
-        ("train_atari.py", ["Frostbite"], 2, "what is 'Frostbite'"),
+        ("train_atari.py", ["Frostbite"], 2, "unknown argument 'Frostbite'"),
         ("train_gym.py", ["--env=CartPool-v1"], 2, "unknown environment 'CartPool-v1'"),
         ("train_gym.py", ["--env=Pendulum-v1"], 2, "Discrete"),
         ("evaluate.py", [], 2, "--run_dir is wanted"),
