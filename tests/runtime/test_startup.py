@@ -35,7 +35,10 @@ def test_a_program_has_huge_pages_unless_something_else_was_asked_for(given, tmp
 
 def test_what_only_imports_it_is_left_alone():
     environment = {name: value for name, value in os.environ.items() if name != TUNABLES}
-    script = f"import os; from nec_tf.runtime import startup; startup.configure(restart=False); print(os.environ.get('{TUNABLES}'))"
+    script = (
+        "import os; from nec_tf.runtime import startup; startup.configure(restart=False);"
+        f"print(os.environ.get('{TUNABLES}'))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", script], env=environment, cwd=ROOT, capture_output=True, text=True
     )
