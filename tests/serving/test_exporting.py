@@ -21,13 +21,16 @@ from tensorflow_serving.apis import (
 from tf_agents.trajectories import time_step as ts
 
 from nec_tf.agents.mfec.config import MfecConfig
-from nec_tf.agents.nec.config import NecConfig
+from nec_tf.agents.nec.config import NecLearnerConfig
+from nec_tf.experiments.exporting import export_run, visited_states
 from nec_tf.experiments.loop import Experiment
 from nec_tf.experiments.run import Run, Settings, load_run
 from nec_tf.experiments.tasks import atari_task
+from nec_tf.memory.entries import Entries
 from nec_tf.runtime.errors import UserError
-from nec_tf.serving import exporting, memory_files, native
+from nec_tf.serving import memory_files, native
 from nec_tf.serving.client import GrpcPolicy, RestPolicy, ServerError
+from nec_tf.serving.freezing import freeze_memory
 
 ROOT = Path(__file__).parents[2]
 FRAMES = 3_000
@@ -50,7 +53,7 @@ def settings(**changes):
 
 # At the default learning rate the network leaves its few stored keys so far behind that it cannot
 # tell states apart by them (docs/experiments.md): there would be nothing to compare.
-CONFIG = NecConfig(
+CONFIG = NecLearnerConfig(
     capacity=5_000,
     learning_starts=200,
     epsilon_from=100,
@@ -89,12 +92,12 @@ def run(tmp_path_factory):
 @pytest.fixture(scope="module")
 def exported(run, tmp_path_factory):
     output = tmp_path_factory.mktemp("exported") / "pong"
-    return exporting.export(run, output, "ivf", 0.99, None, say=lambda text: None)
+    return export_run(run, output, "ivf", 0.99, None)
 
 
 @pytest.fixture(scope="module")
 def states(run):
-    return exporting.visited_states(run)
+    return visited_states(run)
 
 
 @pytest.fixture(scope="module")
@@ -174,9 +177,9 @@ def mfec(tmp_path_factory):
     # Long enough for a whole game, since MFEC writes at its end.
     config = MfecConfig(capacity=5_000)
     run = short_run(tmp_path_factory.mktemp("run"), config, agent="mfec", frames=2 * FRAMES)
-    states = exporting.visited_states(run)
+    states = visited_states(run)
     output = tmp_path_factory.mktemp("exported") / "pong"
-    exported = exporting.export(run, output, "ivf", 0.99, None, say=lambda text: None)
+    exported = export_run(run, output, "ivf", 0.99, None)
     return exported, states, answers(run.learner.agent, states)
 
 
@@ -251,10 +254,10 @@ def test_warmup_requests_parse_and_are_answered(exported):
 
 
 def test_the_next_export_is_the_next_version(run, exported):
-    second = exporting.export(run, exported.parent, "exact", 0.99, None, say=lambda text: None)
+    second = export_run(run, exported.parent, "exact", 0.99, None)
     assert second.name == "2"
     with pytest.raises(UserError, match="exists already"):
-        exporting.export(run, exported.parent, "exact", 0.99, 2, say=lambda text: None)
+        export_run(run, exported.parent, "exact", 0.99, 2)
 
 
 # A large memory, on which an inverted file pays.
@@ -262,20 +265,20 @@ def test_the_next_export_is_the_next_version(run, exported):
 
 @pytest.fixture(scope="module")
 def large(run):
-    """An agent-like pair and a memory of 60,000 clustered keys over three actions."""
+    """A memory of 60,000 clustered keys over three actions, its layer and network, and queries."""
     rng = np.random.default_rng(0)
     counts = [40_000, 0, 20_000]
     centres = rng.normal(size=(200, 64))
     keys = centres[rng.integers(0, 200, 60_000)] + 0.3 * rng.normal(size=(60_000, 64))
-    memory = memory_files.Memory(
-        keys.astype(np.float32),
-        rng.normal(size=60_000).astype(np.float32),
-        np.repeat(np.arange(3), counts),
-        np.arange(60_000),
-        np.zeros(60_000, np.int64),
-        [],
-        {"configuration": {"num_actions": 3}},
+    entries = Entries(
+        actions=np.repeat(np.arange(3), counts),
+        keys=keys.astype(np.float32),
+        values=rng.normal(size=60_000).astype(np.float32),
+        state_ids=np.arange(60_000),
+        ages=np.zeros(60_000, np.int64),
+        rows=np.arange(1, 60_001),
     )
+    memory = memory_files.Memory(entries, [], {"configuration": {"num_actions": 3}})
 
     class Identity:
         def predict(self, states, verbose):
@@ -284,22 +287,18 @@ def large(run):
         def __call__(self, states, training):
             return states
 
-    class Agent:
-        dnd = run.learner.agent.dnd
-        embedding = Identity()
-
     queries = centres[rng.integers(0, 200, 64)] + 0.3 * rng.normal(size=(64, 64))
-    return memory, Agent(), queries.astype(np.float32)
+    return memory, (run.learner.agent.dnd, Identity()), queries.astype(np.float32)
 
 
 @pytest.mark.parametrize("recall", [0.5, 0.9, 0.99])
 def test_probes_are_chosen_for_the_recall_that_was_asked_for(large, recall):
-    memory, agent, queries = large
-    network, measured = exporting.build_network(memory, agent, "ivf", recall, queries)
+    memory, parts, queries = large
+    network, measured = freeze_memory(memory, *parts, "ivf", recall, queries)
     assert measured["lookup"] == "ivf"
     assert recall <= measured["recall"] <= 1.0
     assert measured["probes"] < measured["blocks"] / 3
-    exact, _ = exporting.build_network(memory, agent, "exact", 1.0, queries)
+    exact, _ = freeze_memory(memory, *parts, "exact", 1.0, queries)
     _, mine = network(queries)
     _, true = exact(queries)
     same = np.mean(np.argmax(mine, axis=1) == np.argmax(true, axis=1))
@@ -308,10 +307,10 @@ def test_probes_are_chosen_for_the_recall_that_was_asked_for(large, recall):
 
 
 def test_scann_s_operations_find_the_neighbours_of_each_action(large):
-    memory, agent, queries = large
-    network, measured = exporting.build_network(memory, agent, "scann", 0.99, queries)
+    memory, parts, queries = large
+    network, measured = freeze_memory(memory, *parts, "scann", 0.99, queries)
     assert measured["recall"] > 0.9
-    exact, _ = exporting.build_network(memory, agent, "exact", 1.0, queries)
+    exact, _ = freeze_memory(memory, *parts, "exact", 1.0, queries)
     np.testing.assert_allclose(network(queries)[1], exact(queries)[1], atol=0.2)
 
 

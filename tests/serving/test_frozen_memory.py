@@ -8,7 +8,6 @@ from nec_tf.networks.encoders import mlp
 from nec_tf.serving.frozen_memory import (
     FrozenMemory,
     FrozenNetwork,
-    entries_of,
     exact_memory,
     inverted_file,
 )
@@ -66,7 +65,8 @@ def test_its_graph_has_no_python_inside():
 
 def test_an_inverted_file_of_all_blocks_answers_as_the_layer_too():
     dnd, queries = uneven()
-    entries = entries_of(dnd)
-    frozen = FrozenMemory(entries, inverted_file(entries, 10), dnd.kernel, dnd.num_neighbours)
+    entries = dnd.entries()
+    search = inverted_file(entries, dnd.num_actions, 10)
+    frozen = FrozenMemory(entries, search, dnd.kernel, dnd.num_neighbours)
     np.testing.assert_allclose(frozen(queries), dnd(queries), rtol=1e-9)
     np.testing.assert_array_equal(frozen.neighbours(queries).rows, dnd.neighbours(queries).rows)

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import numpy as np
@@ -20,7 +21,7 @@ def test_what_is_saved_is_loaded(tmp_path):
     memory_files.save(memory, tmp_path / "memory")
     loaded = memory_files.load(tmp_path / "memory")
     for name in ("keys", "values", "actions", "state_ids", "ages"):
-        np.testing.assert_array_equal(getattr(loaded, name), getattr(memory, name))
+        np.testing.assert_array_equal(getattr(loaded.entries, name), getattr(memory.entries, name))
     for mine, theirs in zip(loaded.encoder, memory.encoder, strict=True):
         np.testing.assert_array_equal(mine, theirs)
     assert loaded.about == memory.about
@@ -115,23 +116,29 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(arguments, key_size, m
 def test_merging_keeps_the_newest_within_capacity():
     old, _ = make_memory(0, source="old")
     new, _ = make_memory(1, source="new")
-    old.ages = old.ages + 100
+    old.entries = dataclasses.replace(old.entries, ages=old.entries.ages + 100)
     merged = memory_files.merge([old, new], capacity=13)
     assert merged.counts().tolist() == [13, 13]
     assert merged.about["source"] == {"merged": [{"run_dir": "old"}, {"run_dir": "new"}]}
     for action in (0, 1):
-        kept = merged.ages[merged.actions == action]
-        every = np.sort(np.concatenate([m.ages[m.actions == action] for m in (old, new)]))
+        kept = merged.entries.ages[merged.entries.actions == action]
+        both = (old.entries, new.entries)
+        every = np.sort(np.concatenate([e.ages[e.actions == action] for e in both]))
         np.testing.assert_array_equal(np.sort(kept), every[:13])
 
 
 def test_a_state_that_several_know_is_taken_from_where_it_was_used_last():
     first, second = make_memory(0)[0], make_memory(0)[0]
-    second.values, second.ages = second.values + 1, first.ages + np.resize([1, -1], len(first))
+    one = first.entries
+    other = second.entries = dataclasses.replace(
+        second.entries,
+        values=second.entries.values + 1,
+        ages=one.ages + np.resize([1, -1], len(one)),
+    )
     merged = memory_files.merge([first, second], capacity=100)
     assert len(merged) == len(first)
-    newest = np.where(second.ages < first.ages, second.values, first.values)
-    np.testing.assert_allclose(np.sort(merged.values), np.sort(newest))
+    newest = np.where(other.ages < one.ages, other.values, one.values)
+    np.testing.assert_allclose(np.sort(merged.entries.values), np.sort(newest))
 
 
 def test_memories_of_different_networks_do_not_merge():

@@ -450,7 +450,7 @@ def test_the_factory_makes_a_scann_index():
 
 
 def test_missing_scann_is_an_error_that_says_what_to_do(monkeypatch):
-    monkeypatch.delitem(sys.modules, "nec_tf.neighbours.scann_index", raising=False)
+    monkeypatch.delitem(sys.modules, "nec_tf.memory.neighbours.scann_index", raising=False)
     monkeypatch.setitem(sys.modules, "scann.scann_ops.py", None)  # not to be imported
     with pytest.raises(ImportError, match=r"scann==1.3.0.*index='exact'"):
         make_index("scann", KEY_SIZE, P, np.float32)
@@ -459,7 +459,7 @@ def test_missing_scann_is_an_error_that_says_what_to_do(monkeypatch):
 def test_the_same_keys_give_the_same_answers_in_every_process():
     program = (
         "import hashlib, numpy as np\n"
-        "from nec_tf.neighbours.scann_index import ScannIndex\n"
+        "from nec_tf.memory.neighbours.scann_index import ScannIndex\n"
         "keys = np.random.default_rng(0).normal(size=(6000, 8)).astype(np.float32)\n"
         "index = ScannIndex(8, 10, tree_from=1000)\n"
         "index.rebuild(keys)\n"
