@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from nec_tf.agents.dqn.config import DqnConfig
 from nec_tf.agents.mfec.config import MfecConfig, MfecVaeConfig
 from nec_tf.agents.nec.config import NecLearnerConfig
+from nec_tf.agents.prioritised.config import PrioritisedConfig
 from nec_tf.runtime.errors import UserError
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ AGENTS = {
         "nec_tf.networks.vae:vae_encoder",
     ),
     "dqn": AgentKind(DqnConfig, "nec_tf.agents.dqn.learner:DqnLearner"),
+    "prioritised": AgentKind(
+        PrioritisedConfig, "nec_tf.agents.prioritised.learner:PrioritisedLearner"
+    ),
 }
 
 

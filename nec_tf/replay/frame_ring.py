@@ -123,10 +123,16 @@ class FrameRing:
 
 def restore_into(own: np.ndarray, state: dict[str, np.ndarray], name: str) -> None:
     """Copies a saved array to the beginning of one that must have room for it."""
+    saved = check_fits(own, state, name)
+    own[: len(saved)] = saved
+
+
+def check_fits(own: np.ndarray, state: dict[str, np.ndarray], name: str) -> np.ndarray:
+    """Returns a saved array that an array has room for; raises ValueError for any other."""
     saved = state[name]
     if saved.shape[1:] != own.shape[1:] or len(saved) > len(own):
         raise ValueError(
             f"the saved replay holds {name} of shape {saved.shape},"
             f" which do not fit into {own.shape}"
         )
-    own[: len(saved)] = saved
+    return saved

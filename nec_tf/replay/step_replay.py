@@ -1,4 +1,4 @@
-"""A replay memory of single steps, sampled as pairs of steps that followed each other."""
+"""A replay memory of single steps, sampled as sequences of steps that followed each other."""
 
 import numpy as np
 import tensorflow as tf
@@ -8,17 +8,31 @@ from tf_agents.trajectories import trajectory
 
 from nec_tf.replay.frame_ring import FrameRing, restore_into
 
-_COLUMNS = ("action", "reward", "discount", "step_type", "next_step_type", "next_step")
+_FIELDS = ("action", "reward", "discount", "step_type", "next_step_type")
 
 
 class StepReplay:
     """A ring of the newest steps of all environments, sampled uniformly."""
 
-    def __init__(self, capacity: int, observation_shape: tuple[int, ...], dtype: DTypeLike) -> None:
-        """An empty replay of so many steps; arguments as in `FrameRing`."""
-        if capacity < 2:
-            raise ValueError(f"capacity must be at least 2, not {capacity}")
+    def __init__(
+        self,
+        capacity: int,
+        observation_shape: tuple[int, ...],
+        dtype: DTypeLike,
+        length: int = 2,
+    ) -> None:
+        """Makes an empty replay.
+
+        Args:
+            capacity: Steps held at most.
+            observation_shape: As in `FrameRing`.
+            dtype: As in `FrameRing`.
+            length: Steps of a sampled sequence; 2 are a step and what it led to.
+        """
+        if capacity < length:
+            raise ValueError(f"capacity must be at least {length}, not {capacity}")
         self._capacity = capacity
+        self._length = length
         self._observations = FrameRing(capacity, observation_shape, dtype)
         self._columns: dict[str, np.ndarray] = {
             "action": np.zeros(capacity, np.int64),
@@ -26,8 +40,8 @@ class StepReplay:
             "discount": np.zeros(capacity, np.float32),
             "step_type": np.zeros(capacity, np.int32),
             "next_step_type": np.zeros(capacity, np.int32),
-            "next_step": np.full(capacity, -1, np.int64),  # its number; -1 while there is none
         }
+        self._next_step = np.full(capacity, -1, np.int64)  # its number; -1 while there is none
         self._next = 0  # numbers of steps count up for ever; their place is the remainder
         self._first = 0
         self._last_of: dict[int, int] = {}
@@ -38,39 +52,53 @@ class StepReplay:
 
     def add(self, experience: trajectory.Trajectory) -> None:
         """Appends one step of every environment, [B, ...]."""
+        values = self._values_of(experience)
         for stream in range(len(experience.reward)):
             self._observations.put(self._next, stream, experience.observation[stream])
             place = self._next % self._capacity
-            for name in _COLUMNS[:-1]:
-                self._columns[name][place] = getattr(experience, name)[stream]
-            self._columns["next_step"][place] = -1
+            for name, column in self._columns.items():
+                column[place] = values[name][stream]
+            self._next_step[place] = -1
             before = self._last_of.get(stream, -1)
             if before >= self._first:
-                self._columns["next_step"][before % self._capacity] = self._next
+                self._next_step[before % self._capacity] = self._next
             self._last_of[stream] = self._next
             self._next += 1
             self._forget_oldest()
 
     def sample(self, rng: np.random.Generator, batch_size: int) -> trajectory.Trajectory:
-        """Returns pairs of steps [B, 2], drawn uniformly, none of which begins between episodes.
+        """Returns sequences of steps [B, length], drawn uniformly; see `draw` and `get`."""
+        return self.get(self.draw(rng, batch_size))
 
-        The second step of a pair tells where the first one led to: the last observation of an
-        episode belongs to the step after it, which begins the next.
+    def draw(self, rng: np.random.Generator, batch_size: int) -> np.ndarray:
+        """Returns the numbers of the first steps of sequences, drawn uniformly, int64 [B].
+
+        No sequence begins between episodes.
 
         Raises:
-            ValueError: It holds no such pair.
+            ValueError: It holds no such sequence.
         """
         drawn: list[int] = []
         while len(drawn) < batch_size:
             steps = rng.integers(self._first, self._next, batch_size)
-            begins = self._begins_pair(steps)
-            if not begins.any() and not self._begins_pair(np.arange(self._first, self._next)).any():
-                raise ValueError("the replay holds no two steps that followed each other")
+            begins = self._begins_sequence(steps)
+            if not begins.any():
+                self._require_a_sequence()
             drawn.extend(steps[begins].tolist())
-        first = np.array(drawn[:batch_size])
-        second = self._columns["next_step"][first % self._capacity]
+        return np.array(drawn[:batch_size])
+
+    def get(self, first: np.ndarray) -> trajectory.Trajectory:
+        """Returns sequences [B, length] by first steps that were drawn since the last `add`.
+
+        The observation that a step led to is that of the step after it. After the last step of an
+        episode, that is the step between episodes, which begins the next one.
+        """
+        steps = [first]
+        while len(steps) < self._length:
+            steps.append(self._next_step[steps[-1] % self._capacity])
+        numbers = np.stack(steps, axis=1)
         return tf.nest.map_structure(
-            lambda one, other: np.stack([one, other], axis=1), self._at(first), self._at(second)
+            lambda array: array.reshape(*numbers.shape, *array.shape[1:]), self._at(numbers.ravel())
         )
 
     def state(self) -> dict[str, np.ndarray]:
@@ -78,7 +106,8 @@ class StepReplay:
         steps = min(self._next, self._capacity)
         return {
             **self._observations.state(self._next),
-            **{name: self._columns[name][:steps] for name in _COLUMNS},
+            **{name: column[:steps] for name, column in self._columns.items()},
+            "next_step": self._next_step[:steps],
             "counters": np.array([self._next, self._first]),
             "last_of": np.array(list(self._last_of.items()), np.int64).reshape(-1, 2),
         }
@@ -86,8 +115,9 @@ class StepReplay:
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Becomes what `state` returned, in a replay of the same capacity and observations."""
         self._observations.restore(state)
-        for name in _COLUMNS:
-            restore_into(self._columns[name], state, name)
+        for name, column in self._columns.items():
+            restore_into(column, state, name)
+        restore_into(self._next_step, state, "next_step")
         self._next, self._first = state["counters"].tolist()
         self._last_of = {stream: step for stream, step in state["last_of"].tolist()}
 
@@ -95,17 +125,32 @@ class StepReplay:
         """What is added next does not follow what was added before."""
         self._last_of = {}
 
+    def _values_of(self, experience: trajectory.Trajectory) -> dict[str, np.ndarray]:
+        """Returns what the columns hold of one step of every environment, [B] each."""
+        return {name: getattr(experience, name) for name in _FIELDS}
+
     def _at(self, steps: np.ndarray) -> trajectory.Trajectory:
-        columns = {name: self._columns[name][steps % self._capacity] for name in _COLUMNS[:-1]}
+        """Returns steps [n, ...] by their numbers."""
+        places = steps % self._capacity
+        columns = {name: self._columns[name][places] for name in _FIELDS}
         return trajectory.Trajectory(
             observation=self._observations.get(steps), policy_info=(), **columns
         )
 
-    def _begins_pair(self, steps: np.ndarray) -> np.ndarray:
-        """Whether steps were played, not between episodes, and what came after them is held."""
-        places = steps % self._capacity
-        played = self._columns["step_type"][places] != ts.StepType.LAST
-        return played & (self._columns["next_step"][places] >= 0)
+    def _begins_sequence(self, steps: np.ndarray) -> np.ndarray:
+        """Whether steps were played, not between episodes, and all that came after are held."""
+        played = self._columns["step_type"][steps % self._capacity] != ts.StepType.LAST
+        last = steps
+        for _ in range(self._length - 1):
+            last = np.where(last >= 0, self._next_step[last % self._capacity], -1)
+        return played & (last >= 0)
+
+    def _require_a_sequence(self) -> None:
+        if not self._begins_sequence(np.arange(self._first, self._next)).any():
+            raise ValueError(
+                f"the replay holds no {self._length} steps that followed each other: raise"
+                " learning_starts"
+            )
 
     def _forget_oldest(self) -> None:
         self._first = max(self._first, self._next - self._capacity)

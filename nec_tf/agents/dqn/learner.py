@@ -1,6 +1,7 @@
 """DQN as experiments run it: steps go to the replay, and every few steps it trains."""
 
 import json
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -19,11 +20,12 @@ class DqnLearner(Learner):
     """Clips rewards, appends steps to the replay, and trains on minibatches of them.
 
     Attributes:
-        replay: The newest steps.
+        replay: The steps that it trains on.
     """
 
     METRICS = (*Learner.METRICS, "replay", "loss")
     agent: DqnAgent
+    replay: StepReplay
 
     def __init__(
         self,
@@ -32,13 +34,26 @@ class DqnLearner(Learner):
         embedding: tf.keras.Model,
         config: DqnConfig,
         seed: int,
+        *,
+        make_agent: Callable[..., DqnAgent] = DqnAgent,
+        make_replay: Callable[..., StepReplay] = StepReplay,
     ) -> None:
-        """Makes a learner with an empty replay; arguments as in `DqnAgent`."""
+        """Makes a learner with an empty replay.
+
+        Args:
+            time_step_spec: As in `DqnAgent`.
+            action_spec: As in `DqnAgent`.
+            embedding: As in `DqnAgent`.
+            config: Settings.
+            seed: Random seed of the agent and of the minibatches.
+            make_agent: Takes what `DqnAgent` takes, and returns the agent.
+            make_replay: Takes what `StepReplay` takes, and returns the replay.
+        """
         updates = tf.Variable(0, trainable=False, dtype=tf.int64, name="updates")
-        super().__init__(DqnAgent(time_step_spec, action_spec, embedding, config, seed, updates))
+        super().__init__(make_agent(time_step_spec, action_spec, embedding, config, seed, updates))
         self._config = config
         observation = self.agent.time_step_spec.observation
-        self.replay = StepReplay(
+        self.replay = make_replay(
             config.replay_capacity, tuple(observation.shape), observation.dtype.as_numpy_dtype
         )
         self._rng = np.random.default_rng(seed)
@@ -54,7 +69,8 @@ class DqnLearner(Learner):
         period = self._config.update_period
         if before >= self._config.learning_starts:  # the steps before have a successor now
             for _ in range(self._steps // period - before // period):
-                self._update()
+                self._sums["updates"] += 1
+                self._sums["loss"] += self._update()
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Returns what is saved beside the checkpoint: replay, random state and step counter."""
@@ -72,8 +88,7 @@ class DqnLearner(Learner):
         metrics = {"replay": float(len(self.replay))}
         return metrics | ({"loss": sums["loss"] / sums["updates"]} if sums["updates"] else {})
 
-    def _update(self) -> None:
-        """Trains on a random minibatch."""
+    def _update(self) -> float:
+        """Trains on a random minibatch and returns the loss."""
         info = self._train(self.replay.sample(self._rng, self._config.batch_size))
-        self._sums["updates"] += 1
-        self._sums["loss"] += float(info.loss)
+        return float(info.loss)

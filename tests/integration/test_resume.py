@@ -1,0 +1,69 @@
+"""A run that was stopped and resumed logs the same, to the last bit, as one that went on."""
+
+import shutil
+
+import pytest
+
+from nec_tf.agents.dqn.config import DqnConfig
+from nec_tf.agents.dqn.learner import DqnLearner
+from nec_tf.agents.prioritised.config import PrioritisedConfig
+from nec_tf.experiments.loop import Experiment
+from nec_tf.experiments.run import Run, Settings
+from nec_tf.experiments.tasks import gym_task
+
+FRAMES = 600
+SMALL = {"learning_starts": 100, "replay_capacity": 400, "target_period": 20, "epsilon_until": 900}
+CONFIGS = {
+    "dqn": DqnConfig.small(**SMALL),
+    "prioritised": PrioritisedConfig.small(**SMALL, importance_until=1_000),
+}
+
+
+def settings(agent, frames):
+    return Settings(
+        agent=agent,
+        frames=frames,
+        seed=3,
+        num_envs=2,
+        eval_every_frames=300,
+        eval_episodes=2,
+        checkpoint_every_frames=1_000_000,
+        log_every_frames=100,
+        video=False,
+    )
+
+
+@pytest.mark.parametrize("agent", CONFIGS)
+def test_stop_and_resume_is_exact(agent, tmp_path):
+    task, config = gym_task("CartPole-v1"), CONFIGS[agent]
+    run = Run(tmp_path / "went_on", task, settings(agent, FRAMES), config)
+    Experiment(run).run()
+    shutil.copytree(tmp_path / "went_on", tmp_path / "resumed")
+    stopped_at = (tmp_path / "resumed" / "metrics.csv").read_bytes()
+
+    # The first goes on with all that it has in memory. Like a resumed run it begins new episodes.
+    run.learner.replay.end_streams()
+    run.environment.seed(run.seed_for("train"))
+    run.settings = settings(agent, 2 * FRAMES)
+    Experiment(run).run()
+
+    resumed = Run(tmp_path / "resumed", task, run.settings, config)
+    assert resumed.resumed
+    Experiment(resumed).run()
+    logs = [(tmp_path / name / "metrics.csv").read_bytes() for name in ("went_on", "resumed")]
+    assert logs[0] == logs[1]
+    assert len(logs[0]) > 1.5 * len(stopped_at)
+
+
+def test_the_test_above_sees_a_forgotten_state(tmp_path, monkeypatch):
+    """Without the random state of the minibatches, the logs differ."""
+    restore = DqnLearner.restore_arrays
+
+    def forgetful(learner, arrays):
+        kept = learner._rng.bit_generator.state
+        restore(learner, arrays)
+        learner._rng.bit_generator.state = kept
+
+    monkeypatch.setattr(DqnLearner, "restore_arrays", forgetful)
+    with pytest.raises(AssertionError):
+        test_stop_and_resume_is_exact("dqn", tmp_path)
