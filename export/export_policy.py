@@ -16,7 +16,7 @@ from absl import app, flags
 
 from nec_tf.experiments.exporting import export_run
 from nec_tf.experiments.run import load_trained_run
-from nec_tf.experiments.run_folder import CHECKPOINTS
+from nec_tf.experiments.run_files import CHECKPOINTS
 from nec_tf.runtime.errors import UserError
 from nec_tf.serving.exporting import describe
 from nec_tf.serving.freezing import LOOKUPS

@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from nec_tf.experiments import evaluation
 from nec_tf.experiments.run import load_trained_run
-from nec_tf.experiments.run_folder import CHECKPOINTS
+from nec_tf.experiments.run_files import CHECKPOINTS
 from nec_tf.runtime.errors import UserError
 
 FLAGS = flags.FLAGS

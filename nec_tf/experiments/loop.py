@@ -34,7 +34,7 @@ class Experiment:
         )
         self._evaluations = EvaluationLog(run.folder.path, run.progress.handled_frames)
         self._clock = _Clock(run.progress.wall_seconds)
-        run.folder.drop_bests_after(run.progress.handled_frames)
+        run.checkpoints.drop_bests_after(run.progress.handled_frames)
 
     def run(self) -> bool:
         """Trains to the end; returns False where Ctrl-C came first, or a polite kill. Saves."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from nec_tf.experiments.checkpoints import Checkpoints, State
 from nec_tf.experiments.memory_import import import_memories
 from nec_tf.experiments.registry import find_agent, make_learner
 from nec_tf.experiments.run_folder import RunFolder
@@ -87,6 +88,7 @@ class Run:
         task: What is played.
         settings: What the run is.
         folder: Where it keeps its files.
+        checkpoints: Its checkpoints.
         environment: For training.
         learner: The agent, and what it learns with.
         progress: How far it is.
@@ -117,7 +119,8 @@ class Run:
         tf.config.experimental.enable_op_determinism()
         self.environment = task.environment(settings.num_envs, settings.seed)
         self.learner = make_learner(kind, task, self.environment, config, settings.seed)
-        self._checkpoint = tf.train.Checkpoint(**self.learner.trackables())
+        self._variables = tf.train.Checkpoint(**self.learner.trackables())
+        self.checkpoints = Checkpoints(self.folder.path)
         self.progress = self._resume(checkpoint)
         # An episode that was under way is not gone on with: each session begins its own.
         self.environment.seed(self.seed_for("train"))
@@ -130,27 +133,29 @@ class Run:
     def save(self, best: bool = False) -> None:
         """Writes a checkpoint; `best` keeps it as that of the best evaluation, too."""
         self.learner.finish_updates()
-        self.folder.save_checkpoint(*self._state(), best=best)
+        self.checkpoints.save(self._state(), best)
 
     def save_best(self) -> None:
         """Writes a checkpoint to evaluate and export, of the agent as it was just evaluated.
 
         Updates that are being computed are not in it: to apply them here would change the run.
         """
-        self.folder.save_best(*self._state())
+        self.checkpoints.save_best(self._state())
 
-    def _state(self) -> tuple[int, tf.train.Checkpoint, dict[str, np.ndarray], dict[str, Any]]:
+    def _state(self) -> State:
         progress = dataclasses.asdict(self.progress)
-        return self.progress.frames, self._checkpoint, self.learner.arrays(), progress
+        return State(self.progress.frames, self._variables, self.learner.arrays(), progress)
 
     def _resume(self, checkpoint: str) -> Progress:
-        saved = self.folder.load_checkpoint(self._checkpoint, checkpoint)
-        self.resumed = saved is not None
-        if saved is None:
-            if self.settings.init_memory:
-                import_memories(self.learner.agent, self.settings.init_memory.split(","))
-            return Progress()
-        arrays, progress = saved
+        progress = self.checkpoints.load(self._variables, self._restore, checkpoint)
+        self.resumed = progress is not None
+        if progress is not None:
+            return progress
+        if self.settings.init_memory:
+            import_memories(self.learner.agent, self.settings.init_memory.split(","))
+        return Progress()
+
+    def _restore(self, arrays: dict[str, np.ndarray], progress: dict[str, Any]) -> Progress:
         self.learner.restore_arrays(arrays)
         return Progress(**{_RENAMED.get(name, name): value for name, value in progress.items()})
 

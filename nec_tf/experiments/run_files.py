@@ -7,6 +7,9 @@ from typing import Any
 
 from nec_tf.runtime.errors import UserError
 
+#: Checkpoints that can be loaded: the newest, and that of the best evaluation so far.
+CHECKPOINTS = ("newest", "best")
+
 
 def read_config(run_dir: Path) -> dict[str, Any]:
     """Returns a run's `config.json`.
