@@ -267,11 +267,12 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         """Replaces the whole content, such as by entries from `nec_tf.serving.memory_files`.
 
         Raises:
-            UserError: An action does not exist or has more entries than `capacity`; nothing is
-                changed then.
+            UserError: The entries are not valid, or an action has more than `capacity` of them;
+                nothing is changed then.
         """
+        entries.require_valid(self.num_actions, self.key_size)
         counts = entries.counts(self.num_actions)
-        if len(counts) > self.num_actions or counts.max() > self.capacity:
+        if counts.max() > self.capacity:
             raise UserError(
                 f"actions: entries of each action are {counts.tolist()}; there are"
                 f" {self.num_actions} actions with room for {self.capacity} each"

@@ -4,6 +4,8 @@ import dataclasses
 
 import numpy as np
 
+from nec_tf.runtime.errors import UserError
+
 
 @dataclasses.dataclass(frozen=True)
 class Entries:
@@ -33,6 +35,38 @@ class Entries:
     def counts(self, num_actions: int) -> np.ndarray:
         """Returns the number of entries of each action, int64 [A]."""
         return np.bincount(self.actions, minlength=num_actions)
+
+    def require_valid(self, num_actions: int, key_size: int) -> None:
+        """Checks shapes, types, ranges and finiteness, before a layer takes the entries.
+
+        Raises:
+            UserError: Something is wrong; the message names the column.
+        """
+        count = len(self.values)
+        for name, kind, shape in (
+            ("actions", "iu", (count,)),
+            ("keys", "f", (count, key_size)),
+            ("values", "f", (count,)),
+            ("state_ids", "iu", (count,)),
+            ("ages", "iu", (count,)),
+        ):
+            column = getattr(self, name)
+            if column.shape != shape or column.dtype.kind not in kind:
+                raise UserError(
+                    f"{name} must be {'integers' if kind == 'iu' else 'floats'} of the shape"
+                    f" {list(shape)}, not {column.dtype} of the shape {list(column.shape)}"
+                )
+        if not count:
+            return
+        if self.actions.min() < 0 or self.actions.max() >= num_actions:
+            raise UserError(f"actions must be from 0 to {num_actions - 1}")
+        if (np.diff(self.actions) < 0).any():
+            raise UserError("actions must ascend: entries are ordered by action")
+        if self.ages.min() < 0:
+            raise UserError("ages must not be negative")
+        for name in ("keys", "values"):
+            if not np.isfinite(getattr(self, name)).all():
+                raise UserError(f"{name} must be finite, but some are NaN or infinite")
 
     @classmethod
     def empty(cls, key_size: int) -> "Entries":

@@ -26,14 +26,17 @@ import tensorflow as tf
 
 from nec_tf.memory.dnd import DifferentiableNeuralDictionary
 from nec_tf.memory.entries import Entries
-from nec_tf.runtime.errors import UserError
+from nec_tf.serving.memory_checks import (
+    COLUMNS,
+    MemoryFilesError,
+    checksum,
+    read_column,
+    require_counts,
+    require_encoder,
+    require_manifest,
+)
 
 FORMAT = 1
-_COLUMNS = ("keys", "values", "actions", "state_ids", "ages")
-
-
-class MemoryFilesError(UserError):
-    """Files that are not a memory, or not a memory that fits; the message says why."""
 
 
 @dataclasses.dataclass
@@ -77,7 +80,7 @@ def of_layer(
 def save(memory: Memory, folder: Path) -> None:
     """Writes a memory into a new folder."""
     (folder / "encoder").mkdir(parents=True)
-    arrays = {name: getattr(memory.entries, name) for name in _COLUMNS}
+    arrays = {name: getattr(memory.entries, name) for name in COLUMNS}
     arrays["counts"] = memory.counts()
     arrays |= {f"encoder/{i:02}": weights for i, weights in enumerate(memory.encoder)}
     columns = {}
@@ -87,7 +90,7 @@ def save(memory: Memory, folder: Path) -> None:
         columns[name] = {
             "shape": list(array.shape),
             "dtype": str(array.dtype),
-            "sha256": _checksum(path),
+            "sha256": checksum(path),
         }
     manifest = {
         "format": FORMAT,
@@ -102,17 +105,18 @@ def save(memory: Memory, folder: Path) -> None:
 def load(folder: Path) -> Memory:
     """Reads a memory, its columns mapped from their files, and checks that nothing is damaged."""
     manifest = read_manifest(folder)
-    arrays = {}
-    for name, column in manifest["columns"].items():
-        path = folder / f"{name}.npy"
-        if not path.exists():
-            raise MemoryFilesError(f"{path} is missing: copy the whole folder")
-        if _checksum(path) != column["sha256"]:
-            raise MemoryFilesError(f"{path} is damaged: its checksum is not that of the manifest")
-        arrays[name] = np.load(path, mmap_mode="r", allow_pickle=False)
+    columns = manifest["columns"]
+    arrays = {name: read_column(folder, name, column) for name, column in columns.items()}
+    require_counts(folder, manifest, arrays)
     encoder = [arrays[name] for name in sorted(arrays) if name.startswith("encoder/")]
+    require_encoder(folder, encoder)
+    if fingerprint(encoder) != manifest.get("encoder"):
+        raise MemoryFilesError(f"{folder}: the weights are not those of the manifest's network")
+    configuration = manifest["configuration"]
+    entries = _entries({name: arrays[name] for name in COLUMNS})
+    entries.require_valid(configuration["num_actions"], configuration["key_size"])
     about = {name: manifest[name] for name in ("configuration", "source")}
-    return Memory(_entries({name: arrays[name] for name in _COLUMNS}), encoder, about)
+    return Memory(entries, encoder, about)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -122,12 +126,13 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise MemoryFilesError(f"{folder} holds no memory: there is no manifest.json")
     try:
         manifest = json.loads(path.read_text())
-    except json.JSONDecodeError as error:
+    except ValueError as error:
         raise MemoryFilesError(f"{path} cannot be read: {error}") from error
-    if manifest.get("format") != FORMAT:
+    if isinstance(manifest, dict) and manifest.get("format") != FORMAT:
         raise MemoryFilesError(
             f"{path} has format {manifest.get('format')!r}, and this version reads {FORMAT}"
         )
+    require_manifest(path, manifest)
     return manifest
 
 
@@ -145,7 +150,7 @@ def merge(memories: Sequence[Memory], capacity: int) -> Memory:
         _require_same_encoder(first, other)
     columns = {
         name: np.concatenate([getattr(memory.entries, name) for memory in memories])
-        for name in _COLUMNS
+        for name in COLUMNS
     }
     newest_first = np.lexsort((columns["ages"], columns["actions"]))
     states = np.stack([columns["actions"], columns["state_ids"]], axis=1)[newest_first]
@@ -183,8 +188,8 @@ def fill_layer(
             "the memory's network is another one: its weights have the shapes"
             f" {[list(w.shape) for w in memory.encoder]}, and here {list(map(list, shapes))}"
         )
+    dnd.load_entries(memory.entries)  # checks them before it changes anything
     embedding.set_weights([np.array(weights) for weights in memory.encoder])
-    dnd.load_entries(memory.entries)
 
 
 def fingerprint(weights: Sequence[np.ndarray]) -> str:
@@ -207,11 +212,3 @@ def _require_same_encoder(first: Memory, other: Memory) -> None:
             "memories of different networks cannot be merged: their keys mean different things"
             f" ({first.about['source']} and {other.about['source']})"
         )
-
-
-def _checksum(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

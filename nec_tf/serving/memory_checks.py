@@ -1,0 +1,101 @@
+"""Checks of memory files, which may come from elsewhere: all of them come before the first use.
+
+Checksums only show that files are what their manifest says; the manifest itself may be wrong. So
+names, places, shapes and types are checked here, and the content in `Entries.require_valid`.
+"""
+
+import hashlib
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nec_tf.runtime.errors import UserError
+
+COLUMNS = ("keys", "values", "actions", "state_ids", "ages")
+_INTEGERS = ("actions", "state_ids", "ages", "counts")
+_NAME = re.compile(r"keys|values|actions|state_ids|ages|counts|encoder/\d{2,4}")
+_MOST_ACTIONS = 100_000  # a bound on what is allocated before the content is checked
+
+
+class MemoryFilesError(UserError):
+    """Files that are not a memory, or not a memory that fits; the message says why."""
+
+
+def require_manifest(path: Path, manifest: Any) -> None:
+    """Checks that a manifest has what the files of a memory need."""
+    require(isinstance(manifest, dict), f"{path} is not a JSON object")
+    configuration, columns = manifest.get("configuration"), manifest.get("columns")
+    require(isinstance(configuration, dict), f"{path} has no configuration")
+    require(isinstance(columns, dict), f"{path} has no columns")
+    require("source" in manifest, f"{path} has no source")
+    for name, most in (("num_actions", _MOST_ACTIONS), ("key_size", 1 << 20)):
+        value = configuration.get(name)
+        valid = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
+        require(valid, f"{path}: {name} must be an integer from 1 to {most}, not {value!r}")
+    for name in (*COLUMNS, "counts"):
+        require(name in columns, f"{path} has no column {name}")
+    for name, column in columns.items():
+        require(_NAME.fullmatch(name) is not None, f"{path} names an unknown column {name!r}")
+        known = isinstance(column, dict) and {"shape", "dtype", "sha256"} <= {*column}
+        require(known, f"{path}: column {name} needs a shape, a dtype and a sha256")
+
+
+def read_column(folder: Path, name: str, column: dict[str, Any]) -> np.ndarray:
+    """Returns a column, mapped from its file, once it is what the manifest says."""
+    path = folder / f"{name}.npy"
+    if not path.exists():
+        raise MemoryFilesError(f"{path} is missing: copy the whole folder")
+    inside = path.resolve().is_relative_to(folder.resolve())
+    regular = stat.S_ISREG(path.lstat().st_mode)  # not a link, a device or a pipe
+    require(inside and regular, f"{path} is not a regular file inside of {folder}")
+    if checksum(path) != column["sha256"]:
+        raise MemoryFilesError(f"{path} is damaged: its checksum is not that of the manifest")
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise MemoryFilesError(f"{path} is not a NumPy array: {error}") from error
+    found = [list(array.shape), str(array.dtype)]
+    stated = [column["shape"], column["dtype"]]
+    require(found == stated, f"{path} has shape and dtype {found}, and the manifest says {stated}")
+    kind = "iu" if name in _INTEGERS else "f"
+    require(array.dtype.kind in kind, f"{path} has the dtype {array.dtype}, which cannot be used")
+    return array
+
+
+def require_counts(folder: Path, manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Checks that lengths, counts and the number of entries agree."""
+    entries = manifest.get("entries")
+    lengths = {name: len(arrays[name]) for name in COLUMNS}
+    agree = set(lengths.values()) == {entries}
+    require(agree, f"{folder}: the manifest says {entries} entries, the columns have {lengths}")
+    configuration = manifest["configuration"]
+    key_shape = (entries, configuration["key_size"])
+    require(arrays["keys"].shape == key_shape, f"{folder}: keys must have the shape {key_shape}")
+    counts, num_actions = arrays["counts"], configuration["num_actions"]
+    actions = np.asarray(arrays["actions"])
+    in_range = not entries or (actions.min() >= 0 and actions.max() < num_actions)
+    require(in_range, f"{folder}: actions must be from 0 to {num_actions - 1}")
+    own = np.bincount(actions, minlength=num_actions)
+    require(np.array_equal(counts, own), f"{folder}: counts are not those of the actions")
+
+
+def require_encoder(folder: Path, encoder: list[np.ndarray]) -> None:
+    """Checks that the weights of the network are finite."""
+    for number, weights in enumerate(encoder):
+        finite = bool(np.isfinite(weights).all())
+        require(finite, f"{folder}: weights {number} of the network are not finite")
+
+
+def require(valid: bool, message: str) -> None:
+    """Raises `MemoryFilesError` with a message, unless `valid`."""
+    if not valid:
+        raise MemoryFilesError(message)
+
+
+def checksum(path: Path) -> str:
+    """Returns the SHA-256 checksum of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,157 @@
+"""Memory files with right checksums and wrong content: refused before anything is changed."""
+
+import hashlib
+import json
+import os
+
+import numpy as np
+import pytest
+from memories import assert_same_contents, contents, fill, make_dnd
+
+from nec_tf.networks.encoders import mlp
+from nec_tf.runtime.errors import UserError
+from nec_tf.serving import memory_files
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The files of a memory of 40 entries, two actions, keys of 3 numbers."""
+    dnd = make_dnd(recognise_by_key=False, dtype="float32")
+    fill(dnd, 20)
+    memory = memory_files.of_layer(dnd, mlp((5,), 3, seed=1), {"run_dir": "elsewhere"})
+    memory_files.save(memory, tmp_path / "memory")
+    return tmp_path / "memory"
+
+
+def load(folder):
+    """Loads a memory into a layer that holds another one; it must be unchanged if that fails."""
+    dnd, embedding = make_dnd(recognise_by_key=False, dtype="float32"), mlp((5,), 3, seed=2)
+    fill(dnd, 5, seed=9)
+    before, weights = contents(dnd), embedding.get_weights()
+    try:
+        memory_files.fill_layer(memory_files.load(folder), dnd, embedding)
+    except UserError:
+        assert_same_contents(before, contents(dnd))
+        for one, other in zip(weights, embedding.get_weights(), strict=True):
+            np.testing.assert_array_equal(one, other)
+        raise
+
+
+def rewrite(folder, name, change):
+    """Changes a column and gives the manifest the checksum, shape and dtype of the result."""
+    path = folder / f"{name}.npy"
+    array = change(np.load(path))
+    np.save(path, array)
+    edit(folder, lambda manifest: manifest["columns"][name].update(describe(path, array)))
+
+
+def describe(path, array):
+    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    return {"shape": list(array.shape), "dtype": str(array.dtype), "sha256": checksum}
+
+
+def edit(folder, change):
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    changed = change(manifest)
+    path.write_text(json.dumps(manifest if changed is None else changed))
+
+
+def with_value(value, place=3):
+    def change(array):
+        array = array.copy()
+        array.reshape(-1)[place] = value
+        return array
+
+    return change
+
+
+def test_the_files_load_as_they_are(folder):
+    load(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("keys", with_value(np.nan)),
+        ("keys", with_value(np.inf)),
+        ("keys", lambda keys: keys.astype(np.complex64)),
+        ("keys", lambda keys: keys[:, :2]),
+        ("keys", lambda keys: np.pad(keys, ((0, 0), (0, 1)))),
+        ("keys", lambda keys: keys.reshape(-1)),
+        ("keys", lambda keys: keys[:-1]),
+        ("keys", lambda keys: keys.astype(str)),
+        ("values", with_value(np.nan)),
+        ("values", with_value(-np.inf)),
+        ("values", lambda values: values[:, None]),
+        ("values", lambda values: np.append(values, 1.0)),
+        ("values", lambda values: values.astype(np.int64)),
+        ("actions", with_value(-1, place=0)),
+        ("actions", with_value(2, place=-1)),
+        ("actions", with_value(10**9, place=-1)),
+        ("actions", lambda actions: actions[::-1]),
+        ("actions", lambda actions: actions.astype(np.float32)),
+        ("counts", with_value(19, place=0)),
+        ("counts", lambda counts: counts[:1]),
+        ("state_ids", lambda ids: ids.astype(np.float64)),
+        ("state_ids", lambda ids: ids[:5]),
+        ("ages", with_value(-4)),
+        ("ages", lambda ages: ages[None]),
+        ("encoder/00", with_value(np.nan)),
+        ("encoder/00", lambda weights: weights.T),
+        ("encoder/01", lambda weights: weights + 1),
+    ],
+)
+def test_wrong_columns_are_refused(folder, name, change):
+    rewrite(folder, name, change)
+    with pytest.raises(UserError):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda manifest: [],
+        lambda manifest: {"format": 1},
+        lambda manifest: manifest.update(entries=41),
+        lambda manifest: manifest.update(entries="40"),
+        lambda manifest: manifest.update(encoder="0" * 64),
+        lambda manifest: manifest.update(columns=[]),
+        lambda manifest: manifest.update(configuration=None),
+        lambda manifest: manifest.pop("source"),
+        lambda manifest: manifest["columns"].pop("ages"),
+        lambda manifest: manifest["columns"].pop("counts"),
+        lambda manifest: manifest["columns"]["keys"].pop("sha256"),
+        lambda manifest: manifest["columns"]["keys"].update(shape=[20, 6]),
+        lambda manifest: manifest["configuration"].update(num_actions=10**9),
+        lambda manifest: manifest["configuration"].update(num_actions=2.0),
+        lambda manifest: manifest["configuration"].update(key_size=0),
+    ],
+)
+def test_wrong_manifests_are_refused(folder, change):
+    edit(folder, change)
+    with pytest.raises(UserError):
+        load(folder)
+
+
+@pytest.mark.parametrize("name", ["../keys", "/etc/passwd", "encoder/../keys", "keys\n", "other"])
+def test_columns_outside_of_the_folder_are_refused(folder, name):
+    edit(folder, lambda manifest: manifest["columns"].update({name: manifest["columns"]["keys"]}))
+    with pytest.raises(UserError, match="unknown column"):
+        load(folder)
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_columns_that_are_no_regular_files_are_refused(folder, kind):
+    path = folder / "keys.npy"
+    content = path.read_bytes()
+    path.unlink()
+    if kind == "link":
+        (folder.parent / "keys.npy").write_bytes(content)
+        path.symlink_to(folder.parent / "keys.npy")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    with pytest.raises(UserError, match="regular file"):
+        load(folder)
