@@ -1,1 +1,1 @@
-"""Speed, measured: `python -m benchmarks.NAME [--json]`. Ratios of one run, never absolute bars."""
+"""Benchmarks: `python -m benchmarks.NAME [--json]`. Bars are ratios within one run."""

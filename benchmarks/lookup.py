@@ -1,32 +1,34 @@
-r"""How fast and how well neighbours are found, on keys of a real encoder over real Atari frames.
+r"""Speed and recall of neighbour search, on keys of a real encoder over real Atari frames.
 
 `python -m benchmarks.lookup [--json] [--entries=10000,100000] [--backends=scann,exact]`. One
-action's memory is filled, looked up, trained and overwritten, each row in a process of its own. A
-row has:
+action's memory is filled, looked up, trained and overwritten. Each row has its own process. A row
+has:
 
-  recall_at_50              Share of the 50 nearest live keys that a search finds, by held-out keys.
-  recall_after_gradients    The same after --steps gradient steps on keys, through the layer's own
-                            path: lookup of 32 held-out states under a GradientTape, RowRMSProp.
-  recall_after_replacement  The same after that and 20% of the entries replaced by writes.
-  query_ms                  One query of the index alone, median. NumPy's best exact search of the
-  numpy_query_ms            same queries (expanded square, norms known, argpartition) takes turns,
-                            20 queries each.
-  query_cold_ms             The first query of each turn: NumPy has just swept all keys through the
-                            caches, which nothing does in a training loop.
-  lookup_ms                 One query through the layer in a tf.function, median.
-  write_ms                  One written entry of a full memory, in batches of 100: eviction, tables,
-                            index, and its share of retraining.
-  append_ms                 One entry while the memory is filled in batches of 2,000, with all
-                            retrains that really happened on the way.
-  gradient_step_ms          One gradient step of 32 states: lookup, gradients, RMSProp, refresh of
-                            the index, and its share of retraining; with --recognise_by_key, also
-                            what a write in 25 steps takes to follow the moved keys.
-  bytes_per_entry           Growth of the process over the fill; the optimizer's moments included.
-  build_s                   An index built from all keys at once, as after a restore.
+  recall_at_50              Share of the 50 nearest live keys that a search finds; the queries are
+                            held-out keys.
+  recall_after_gradients    The same after --steps gradient steps on keys, through the layer: lookup
+                            of 32 held-out states under a GradientTape, RowRMSProp.
+  recall_after_replacement  The same after these steps and writes that replace 20% of the entries.
+  query_ms                  Median time of one query of the index alone, and of NumPy's fastest
+  numpy_query_ms            exact search (expanded square, precomputed norms, argpartition). They
+                            take turns of 20 queries.
+  query_cold_ms             Median of the first query of each turn: NumPy has just read all keys, so
+                            the caches are cold, which does not happen in a training loop.
+  lookup_ms                 Median time of one query through the layer in a tf.function.
+  write_ms                  Time of an entry written to a full memory, in batches of 100: eviction,
+                            tables, index, and its share of retraining.
+  append_ms                 Time of an entry while the memory is filled in batches of 2,000,
+                            including all retrains.
+  gradient_step_ms          Time of a gradient step of 32 states: lookup, gradients, RMSProp,
+                            refresh of the index, and its share of retraining; with
+                            --recognise_by_key, also one write every 25 steps, which computes new
+                            ids of the moved keys.
+  bytes_per_entry           Growth of the process during the fill, with the optimizer's moments.
+  build_s                   Time to build an index from all keys at once, as after a restore.
 
-The share of retraining: ScaNN's tree of n keys is trained again after about 4 n changes (moved or
-replaced), whether or not that falls into the measured stretch. So what retrains took there is left
-out, and each change is charged build_s / 4 n instead.
+The share of retraining: ScaNN's tree of n keys is retrained after about 4 n changes (moved or
+replaced keys), whether or not that happens during a measurement. So the time of retrains is left
+out, and build_s / 4 n is added for each change.
 """
 
 import json
@@ -54,19 +56,19 @@ _JSON = flags.DEFINE_bool("json", False, "Print only JSON to stdout.")
 _ENTRIES = flags.DEFINE_list(
     "entries", ["10000", "50000", "100000", "500000"], "Sizes of the memory."
 )
-_BACKENDS = flags.DEFINE_list("backends", [*OURS, *lookup_rivals.RIVALS], "What to measure.")
+_BACKENDS = flags.DEFINE_list("backends", [*OURS, *lookup_rivals.RIVALS], "Indices to measure.")
 _STEPS = flags.DEFINE_integer("steps", 2_000, "Gradient steps.", lower_bound=1)
 _QUERIES = flags.DEFINE_integer("queries", 200, "Held-out keys to look up.", lower_bound=1)
 _STATES = flags.DEFINE_integer(
-    "states", real_keys.STATES, "States to encode, once; about a fifth of the keys comes twice."
+    "states", real_keys.STATES, "States to encode, once; about a fifth of the keys repeat."
 )
 _RATE = flags.DEFINE_float(
-    "keys_learning_rate", 1e-3, "Of the gradient steps; the default is ten times that of NEC."
+    "keys_learning_rate", 1e-3, "Learning rate of the keys; the default is ten times NEC's."
 )
 _BY_KEY = flags.DEFINE_bool(
     "recognise_by_key",
     False,
-    "States are known by their keys, as in the paper; if not, by ids, as NEC's agent has them.",
+    "Recognise states by their keys, as in the paper, not by ids, as our NEC agent does.",
 )
 _PAPER_SCALE = flags.DEFINE_bool(
     "paper_scale", False, "Also time one decision with 18 actions of the largest size (9 GB)."
@@ -99,7 +101,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _available(asked: Sequence[str]) -> list[str]:
-    """Returns the backends to measure, ours first; says which cannot be."""
+    """Returns the backends to measure, ours first; warns of those that are not installed."""
     known = [*OURS, *lookup_rivals.RIVALS]
     unknown = [name for name in asked if name not in known]
     if unknown:
@@ -117,7 +119,7 @@ def _available(asked: Sequence[str]) -> list[str]:
 
 
 def _measure_rows(sizes: list[int], backends: list[str], folder: Path) -> list[dict[str, Any]]:
-    """Returns a row for each size and backend; each has a process to itself, for its memory."""
+    """Returns a row for each size and backend, each measured in its own process."""
     rows = []
     with tqdm(total=len(sizes) * len(backends), unit="row", file=sys.stderr) as progress:
         for size in sizes:
@@ -146,7 +148,7 @@ def _in_own_process(function: Callable[..., dict[str, Any]], *arguments: Any) ->
 
 
 def _metadata(backends: list[str], keys_shape: tuple[int, ...]) -> dict[str, Any]:
-    """What a reader needs to judge the rows, or to measure them again."""
+    """Returns the settings of the measurement."""
     return {
         "keys": "Nature DQN encoder, random weights, Frostbite played at random",
         "states": _STATES.value,

@@ -1,4 +1,4 @@
-"""What every row of `benchmarks.lookup` shares: real keys, the truth, clocks and scales."""
+"""Shared by all rows of `benchmarks.lookup`: keys, true neighbours, time and memory."""
 
 import dataclasses
 import time
@@ -16,21 +16,21 @@ FILL_BATCH = 2_000  # entries written at once while the memory is filled
 REPLACED = 0.2  # of the entries
 _CHUNK = 50_000  # keys compared with all queries at once
 _TURN = 20  # queries
-_TIE = 1e-5  # relative: squared distances so far above that of the p-th neighbour count as equal
+_TIE = 1e-5  # relative: larger squared distances than the p-th neighbour's that count as equal
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How one row is measured.
+    """Settings of one row.
 
     Attributes:
         keys_path: An .npy file of distinct real keys in random order, float32 [n, key_size].
         entries: Entries of the memory.
         steps: Gradient steps.
-        queries: Held-out keys that are looked up to measure recall and time.
-        moved_path: Where the keys as ours left them are handed to the rivals, an .npz file.
-        recognise_by_key: Whether a state is known by its key; if not, by an id that comes with it.
-        keys_learning_rate: Of the gradient steps.
+        queries: Number of held-out keys to look up.
+        moved_path: An .npz file of the keys that our gradient steps moved, for the rivals.
+        recognise_by_key: Whether a state is recognised by its key; if not, by an id.
+        keys_learning_rate: Learning rate of the keys in gradient steps.
     """
 
     keys_path: Path
@@ -44,13 +44,13 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Keys:
-    """Real keys, none of them twice.
+    """Distinct real keys.
 
     Attributes:
-        stored: To fill the memory with, [entries, key_size].
-        new: To replace a part of them with, [REPLACED * entries, key_size].
-        queries: Never in the memory, to measure with, [queries, key_size].
-        training: Never in the memory, what gradient steps look up, [n, key_size].
+        stored: Keys that fill the memory, [entries, key_size].
+        new: Keys that replace a part of them, [REPLACED * entries, key_size].
+        queries: Keys to measure with, never in the memory, [queries, key_size].
+        training: Keys that gradient steps look up, never in the memory, [n, key_size].
     """
 
     stored: np.ndarray
@@ -60,7 +60,7 @@ class Keys:
 
 
 def split(settings: Settings) -> Keys:
-    """Reads the keys and deals them out; raises ValueError where they are too few."""
+    """Reads the keys and splits them; raises ValueError if they are too few."""
     keys = np.load(settings.keys_path)
     replaced = int(REPLACED * settings.entries)
     ends = np.cumsum([settings.entries, replaced, settings.queries])
@@ -80,19 +80,19 @@ def distinct(keys: np.ndarray) -> np.ndarray:
 
 
 class Truth:
-    """Exact search over the keys as they are now, to judge what a backend found."""
+    """Exact search over the live keys, to measure the recall of a backend."""
 
     def __init__(self, live: np.ndarray, queries: np.ndarray) -> None:
-        """Finds the distance of the p-th nearest of `live` [n, key_size] to each query."""
+        """Computes the distance from each query to the p-th nearest of `live` [n, key_size]."""
         self._live = live
         self._queries = queries.astype(np.float64)
         self._limits = self._find_limits(min(P, len(live)))
 
     def recall(self, found: np.ndarray) -> float:
-        """Returns which share of the p nearest was found; a tie with the p-th one counts.
+        """Returns the share of the p nearest that was found; a tie with the p-th one counts.
 
         Args:
-            found: Rows of the live keys, int64 [queries, p]; each once, -1 for none.
+            found: Rows of the live keys, int64 [queries, p], distinct; -1 for none.
         """
         distances = ((self._live[found] - self._queries[:, None, :]) ** 2).sum(axis=-1)
         right = (distances <= self._limits[:, None] * (1 + _TIE)) & (found >= 0)
@@ -109,7 +109,7 @@ class Truth:
         nearest = np.empty((len(self._queries), 0))
         for chunk in batches(self._live, _CHUNK):
             live = chunk.astype(np.float64)
-            # Float64 forgives the expanded square; the candidates are measured again in full.
+            # The expanded square is precise enough in float64 to choose candidates.
             rough = (live**2).sum(axis=1) - 2 * self._queries @ live.T
             near = np.argpartition(rough, min(p, len(live)) - 1, axis=1)[:, :p]
             distances = ((live[near] - self._queries[:, None, :]) ** 2).sum(axis=-1)
@@ -118,7 +118,7 @@ class Truth:
 
 
 class NumpySearch:
-    """Exact search as fast as NumPy does it: the expanded square, the keys' norms known before."""
+    """The fastest exact search in NumPy: expanded square, precomputed norms of the keys."""
 
     def __init__(self, keys: np.ndarray) -> None:
         """Takes the keys, float32 [n, key_size]."""
@@ -134,20 +134,19 @@ class NumpySearch:
 def search_all(
     search: Callable[[np.ndarray], np.ndarray], keys: np.ndarray, queries: np.ndarray
 ) -> tuple[np.ndarray, dict[str, float]]:
-    """Looks up every query alone, in turns of `_TURN` with NumPy's exact search over the same keys.
+    """Looks up queries one by one, in turns of `_TURN` with NumPy's exact search of the same keys.
 
     Args:
         search: From one query [key_size] to rows int64 [p].
-        keys: What NumPy searches, [n, key_size].
+        keys: The keys that NumPy searches, [n, key_size].
         queries: [queries, key_size].
 
     Returns:
-        What `search` found, int64 [queries, p], and the medians `query_ms`, `numpy_query_ms`, and
-        `query_cold_ms` of the queries that come just after NumPy has swept all keys through the
-        caches.
+        The rows that `search` found, int64 [queries, p], and the medians `query_ms`,
+        `numpy_query_ms`, and `query_cold_ms` of the first query after each turn of NumPy.
     """
     rival = NumpySearch(keys)
-    search(queries[0]), rival(queries[0])  # neither pays for first touches
+    search(queries[0]), rival(queries[0])  # first calls are slower
     found, ours, colds, numpys = [], [], [], []
     for turn in batches(queries, _TURN):
         times = []
@@ -170,7 +169,7 @@ def search_all(
 
 
 def median_ms(call: Callable[[np.ndarray], Any], arguments: np.ndarray) -> float:
-    """Returns the median time of `call` over the arguments, milliseconds; the first is extra."""
+    """Returns the median time of `call` over the arguments, in ms, after one call to warm up."""
     call(arguments[0])
     times = []
     for argument in arguments:
@@ -184,12 +183,12 @@ class Stopwatch:
     """Adds up the seconds spent inside it."""
 
     def __init__(self) -> None:
-        """Stands at 0."""
+        """Starts at 0."""
         self.seconds = 0.0
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Runs while the block does."""
+        """Adds the time spent in the block."""
         started = time.perf_counter()
         try:
             yield
@@ -198,13 +197,13 @@ class Stopwatch:
 
 
 def batches(keys: np.ndarray, size: int) -> Iterator[np.ndarray]:
-    """Cuts keys [n, key_size] into batches of at most `size`."""
+    """Yields keys [n, key_size] in batches of at most `size`."""
     for start in range(0, len(keys), size):
         yield keys[start : start + size]
 
 
 def resident_bytes() -> int:
-    """Returns the memory of this process that is in RAM, bytes."""
+    """Returns the resident memory of this process, in bytes."""
     return psutil.Process().memory_info().rss
 
 

@@ -1,4 +1,4 @@
-"""Rows of `benchmarks.lookup` for our own layer, through its public paths."""
+"""Rows of `benchmarks.lookup` for our own layer, through its public methods."""
 
 import time
 from typing import Any
@@ -21,18 +21,18 @@ from benchmarks.lookup_measure import (
     split,
 )
 from nec_tf.memory.dnd import DifferentiableNeuralDictionary
-from nec_tf.memory.neighbours import make_index
+from nec_tf.memory.neighbours import NeighbourIndex, make_index
 from nec_tf.memory.row_rmsprop import RowRMSProp
 
 VALUES_LEARNING_RATE = 1e-2
 STATES_PER_STEP = 32  # a minibatch; paper, section 4
-STEPS_PER_WRITE = 25  # paper: an update every 16 frames, 4 agent steps; a write every 100 of them
-RETRAIN_AFTER = 4.0  # changes for each key held, see `ScannIndex.outgrown`
-_PATIENCE = 5.0  # seconds for the gradient steps of the exact backend: at scale each takes seconds
+STEPS_PER_WRITE = 25  # an update every 4 agent steps (paper), a write about every 100 of them
+RETRAIN_AFTER = 4.0  # changes for each stored key, see `ScannIndex.outgrown`
+_EXACT_SECONDS = 5.0  # for the gradient steps of the exact backend: at scale each takes seconds
 
 NOTE = (
-    f"exact takes as many of the gradient steps as fit into {_PATIENCE:.0f} s (gradient_steps):"
-    " its recall does not depend on them."
+    f"exact: as many gradient steps as fit into {_EXACT_SECONDS:.0f} s (gradient_steps); its recall"
+    " does not depend on them."
 )
 
 
@@ -51,13 +51,13 @@ def measure(backend: str, settings: Settings) -> dict[str, Any]:
 
 
 def _hand_over(settings: Settings, moved: np.ndarray, replaced: np.ndarray) -> None:
-    """Leaves the keys as they were after the gradients and after the writes to the rivals."""
+    """Saves the keys as they were after the gradients and after the writes, for the rivals."""
     if not settings.moved_path.exists():
         np.savez(settings.moved_path, moved=moved, replaced=replaced)
 
 
 class _Subject:
-    """One action's memory, and the clock on each thing that is done to it."""
+    """One action's memory; every method measures one operation on it."""
 
     def __init__(self, backend: str, keys: Keys, settings: Settings) -> None:
         _warm_up(backend, keys.queries)
@@ -69,12 +69,9 @@ class _Subject:
         self._dnd, self._optimizer = _memory(
             backend, keys.stored, settings.recognise_by_key, settings.keys_learning_rate
         )
-        self._upkeep = _Upkeep(self._memory.index)
-
-    @property
-    def _memory(self) -> Any:
-        """The `ActionMemory` under the layer."""
-        return self._dnd._store._memories[0]
+        self._index = self._dnd.indices[0]
+        self._num_candidates = self._dnd.candidates(keys.queries[:1]).shape[-1]
+        self._upkeep = _Upkeep(self._index)
 
     def fill(self) -> dict[str, float]:
         """Writes the keys in batches, as an agent does, growing from nothing."""
@@ -103,7 +100,7 @@ class _Subject:
         }
 
     def build_seconds(self) -> float:
-        """Times the building of an index from all keys at once, as after a restore."""
+        """Times a build of the index from all keys at once, as after a restore."""
         live = self.live_keys()
         index = make_index(self._backend, live.shape[1], P, np.float32)
         started = time.perf_counter()
@@ -117,7 +114,7 @@ class _Subject:
         before = self.live_keys()
         self._upkeep.reset()
         watch, taken = Stopwatch(), 0
-        while taken < steps and (self._fast or watch.seconds < _PATIENCE):
+        while taken < steps and (self._fast or watch.seconds < _EXACT_SECONDS):
             minibatch = self._minibatch()
             with watch.running():
                 step(*minibatch)
@@ -150,7 +147,7 @@ class _Subject:
         }
 
     def charge_retrains(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Adds to each change its share of the next retrain, which n changes bring about."""
+        """Adds to the time of each change its share of the next retrain."""
         changes = RETRAIN_AFTER * len(self._keys.stored)
         share = row["build_s"] / changes * 1e3 if self._fast else 0.0
         row["retrain_share_ms"] = share
@@ -159,22 +156,21 @@ class _Subject:
         return row
 
     def live_keys(self) -> np.ndarray:
-        """Returns the keys as they are in the tables, in the order of the slots."""
-        tables = self._dnd.tables
-        return tables.read(tables.keys, self._memory.rows)
+        """Returns the keys as they are in the tables, [n, key_size], in the order of the slots."""
+        return self._dnd.entries(0).keys
 
     @property
     def _fast(self) -> bool:
-        return not self._memory.index.is_exact
+        return not self._index.is_exact
 
     def _search(self, query: np.ndarray) -> np.ndarray:
-        """Searches the index for as many candidates as the layer asks it for."""
-        return self._memory.neighbours(query[None], self._dnd._store.candidates(P))[0]
+        """Searches the index for as many candidates as the layer requests; returns their slots."""
+        return self._index.search(query[None], self._num_candidates)[0]
 
     def _recall(self, live: np.ndarray) -> float:
-        """Returns recall on the keys as they are, of what a lookup would find now.
+        """Returns the recall of a lookup now, among the live keys.
 
-        One action's memory has its slot n in row n + 1.
+        With one action, slot n of the memory is row n + 1 of the tables.
         """
         rows = self._dnd.neighbours(self._keys.queries, np.zeros(len(self._keys.queries), int)).rows
         return Truth(live, self._keys.queries).recall(rows.numpy()[:, 0] - 1)
@@ -190,29 +186,30 @@ class _Subject:
         )
 
     def _write_known_state(self) -> None:
-        """Updates an entry by its key as it is now: writes pay for ids of keys that moved."""
-        rows = self._rng.choice(self._memory.rows, 1)
+        """Updates an entry by its live key: a write computes the ids of all keys that moved."""
+        rows = 1 + self._rng.integers(0, int(self._dnd.sizes[0]), 1)
         self._dnd.write([0], self._dnd.tables.read(self._dnd.tables.keys, rows), [0.0])
 
     def _minibatch(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """Draws held-out states and what their values shall be."""
+        """Draws held-out states and target values for them."""
         chosen = self._rng.integers(0, len(self._keys.training), STATES_PER_STEP)
         targets = self._rng.normal(size=STATES_PER_STEP)
         return tf.constant(self._keys.training[chosen]), tf.constant(targets, tf.float32)
 
 
 class _Upkeep:
-    """Listens to an index: how many keys it was told to move, and what retrains took.
+    """Counts the calls of an index's `move` and `rebuild`.
 
     Attributes:
-        moved: Keys.
-        retrains: Whole rebuilds.
-        seconds: Spent in rebuilds.
+        moved: Keys moved.
+        retrains: Rebuilds.
+        seconds: Time spent in rebuilds.
     """
 
-    def __init__(self, index: Any) -> None:
-        self._rebuild, self._move = index.rebuild, index.move
-        index.rebuild, index.move = self._hear_rebuild, self._hear_move
+    def __init__(self, index: NeighbourIndex) -> None:
+        self._original_rebuild, self._original_move = index.rebuild, index.move
+        setattr(index, "rebuild", self._rebuild)  # noqa: B010  mypy refuses the assignment
+        setattr(index, "move", self._move)  # noqa: B010
         self.reset()
 
     def reset(self) -> None:
@@ -224,14 +221,14 @@ class _Upkeep:
         """See the class."""
         return self._watch.seconds
 
-    def _hear_rebuild(self, keys: np.ndarray) -> None:
+    def _rebuild(self, keys: np.ndarray) -> None:
         self.retrains += 1
         with self._watch.running():
-            self._rebuild(keys)
+            self._original_rebuild(keys)
 
-    def _hear_move(self, slots: np.ndarray, keys: np.ndarray) -> None:
+    def _move(self, slots: np.ndarray, keys: np.ndarray) -> None:
         self.moved += len(slots)
-        self._move(slots, keys)
+        self._original_move(slots, keys)
 
 
 def _memory(
@@ -258,7 +255,7 @@ def _gradient_step(dnd: DifferentiableNeuralDictionary, optimizer: RowRMSProp) -
 
 
 def _warm_up(backend: str, keys: np.ndarray) -> None:
-    """Does everything once in a small memory, so that the row pays for no library's start."""
+    """Does everything once in a small memory, so that no measurement includes a first call."""
     dnd, optimizer = _memory(backend, keys, recognise_by_key=True, keys_learning_rate=1e-3)
     dnd.write(np.zeros(len(keys), int), keys, np.zeros(len(keys)))
     minibatch = tf.constant(keys[:1].repeat(STATES_PER_STEP, axis=0))

@@ -7,8 +7,9 @@ import numpy as np
 import psutil
 import tensorflow as tf
 
-from benchmarks.lookup_measure import P, Settings, median_ms, resident_bytes, split
+from benchmarks.lookup_measure import Settings, median_ms, resident_bytes, split
 from nec_tf.memory.dnd import DifferentiableNeuralDictionary
+from nec_tf.memory.entries import Entries
 from nec_tf.memory.state_ids import hash_states
 
 NUM_ACTIONS = 18
@@ -16,7 +17,7 @@ _BYTES_PER_ENTRY = 1_000  # measured: 690 held, and 785 at the peak of a restore
 
 
 def refusal(entries: int) -> str | None:
-    """Returns why the measurement cannot be made here, if so."""
+    """Returns why this machine cannot make the measurement, or None if it can."""
     needed = NUM_ACTIONS * entries * _BYTES_PER_ENTRY
     free = psutil.virtual_memory().available
     if free >= needed:
@@ -28,42 +29,42 @@ def refusal(entries: int) -> str | None:
 
 
 def measure(settings: Settings) -> dict[str, Any]:
-    """Returns the times of one decision, milliseconds, and what the memory took.
+    """Returns the time of one decision in milliseconds, and the size of the memory.
 
-    Every action holds the same keys: what is looked up in one says nothing about another.
+    Every action holds the same keys: a lookup in one memory does not affect another.
     """
     keys = split(settings)
-    before, started = resident_bytes(), time.perf_counter()
-    dnd = _fill(keys.stored)
-    filled = time.perf_counter() - started
+    before = resident_bytes()
+    dnd, seconds = _fill(keys.stored)
     decide = tf.function(lambda query: dnd.lookup(query[None]))
-    queries, candidates = keys.queries, dnd._store.candidates(P)
+    queries = keys.queries
     return {
         "actions": NUM_ACTIONS,
         "entries": settings.entries,
         "decision_ms": median_ms(decide, tf.constant(queries)),
-        "index_ms": median_ms(
-            lambda query: dnd._store.neighbours(query[None], None, candidates), queries
-        ),
-        "restore_s": filled,
+        "index_ms": median_ms(lambda query: dnd.candidates(query[None]), queries),
+        "restore_s": seconds,
         "bytes_per_entry": (resident_bytes() - before) / (NUM_ACTIONS * settings.entries),
     }
 
 
-def _fill(keys: np.ndarray) -> DifferentiableNeuralDictionary:
-    """Returns a layer with the keys in every memory, by the way that a restore takes."""
+def _fill(keys: np.ndarray) -> tuple[DifferentiableNeuralDictionary, float]:
+    """Returns a layer with the keys in every memory, and the seconds that loading them took."""
     count = len(keys)
     dnd = DifferentiableNeuralDictionary(NUM_ACTIONS, keys.shape[1], count)
-    tables = dnd.tables
-    tables.reserve(1 + NUM_ACTIONS * count)
-    values, states = np.random.default_rng(0).normal(size=count), hash_states(keys)
-    for action in range(NUM_ACTIONS):
-        rows = 1 + action * count + np.arange(count)
-        tables.put(tables.keys, rows, keys)
-        tables.put(tables.values, rows, values)
-        tables.put(tables.state_ids, rows, states)
-        tables.put(tables.actions, rows, np.full(count, action))
-    tables.size.assign(1 + NUM_ACTIONS * count)
-    dnd._store.invalidate()
+    rows = np.arange(NUM_ACTIONS * count)
+    entries = Entries(
+        actions=rows // count,
+        keys=np.tile(keys, (NUM_ACTIONS, 1)),
+        values=np.tile(np.random.default_rng(0).normal(size=count), NUM_ACTIONS),
+        state_ids=np.tile(hash_states(keys), NUM_ACTIONS),
+        ages=np.zeros_like(rows),
+        rows=rows,
+    )
+    started = time.perf_counter()
+    dnd.load_entries(entries)
+    del entries  # 300 bytes an entry, before the indices need as much
+    dnd.sync()
+    seconds = time.perf_counter() - started
     assert (dnd.sizes == count).all(), "the memories did not take every key"
-    return dnd
+    return dnd, seconds

@@ -1,7 +1,7 @@
-"""Rows of `benchmarks.lookup` for libraries that others would reach for, on the same keys.
+"""Rows of `benchmarks.lookup` for other libraries (rivals), on the same keys.
 
-None of them has gradients: they are handed the keys as our layer's gradient steps left them. What
-each can be told of moved and replaced keys is in its class.
+None of them has gradients: they get the keys as our layer's gradient steps left them. Each class
+says which changes of keys its library supports.
 """
 
 import abc
@@ -25,15 +25,15 @@ from benchmarks.lookup_measure import (
     split,
 )
 
-_TIMED_BATCHES = 50  # of writes; the remaining entries come at once
+_TIMED_BATCHES = 50  # batches of writes; the remaining entries are written at once
 
 
 class Rival(abc.ABC):
-    """A library's index over keys that are known by their rows.
+    """A library's index over keys, which are identified by their rows.
 
     Attributes:
-        module: What must be installed.
-        note: What the row's figures mean where they could be misread.
+        module: Name of the Python module.
+        note: How to read the row's figures.
     """
 
     module: str
@@ -48,13 +48,13 @@ class Rival(abc.ABC):
         """Returns the rows of the p nearest keys to one query [key_size], int64 [p]."""
 
     def move(self, rows: np.ndarray, keys: np.ndarray) -> bool:
-        """Hears of moved keys [n, key_size]; returns whether the library can."""
+        """Updates moved keys [n, key_size]; returns False if the library cannot."""
         del rows, keys
         return False
 
     @abc.abstractmethod
     def replace(self, rows: np.ndarray, live: np.ndarray) -> None:
-        """Puts other entries at rows [n], whose keys are live[rows]."""
+        """Replaces the entries at rows [n] by others, whose keys are live[rows]."""
 
 
 class FaissFlat(Rival):
@@ -62,8 +62,8 @@ class FaissFlat(Rival):
 
     module = "faiss"
     note = (
-        "faiss_flat is not told of keys that gradients moved (its flat index cannot change a key);"
-        " a write removes the old entry and adds the new one."
+        "faiss_flat keeps the keys from before the gradient steps (its flat index cannot change a"
+        " key); a write removes the old entry and adds the new one."
     )
 
     def build(self, keys: np.ndarray) -> None:
@@ -71,11 +71,11 @@ class FaissFlat(Rival):
         import faiss
 
         self._faiss = faiss
-        faiss.omp_set_num_threads(1)  # one query has nothing to share; threads would only wait
+        faiss.omp_set_num_threads(1)  # one query is not divided among threads
         self._index = faiss.IndexFlatL2(keys.shape[1])
         for batch in batches(keys, FILL_BATCH):
             self._index.add(batch)
-        self._rows = np.arange(len(keys))  # by place: removing one moves up those behind it
+        self._rows = np.arange(len(keys))  # by position: removing one moves the later ones up
 
     def search(self, query: np.ndarray) -> np.ndarray:
         """See `Rival`."""
@@ -94,9 +94,9 @@ class Hnswlib(Rival):
 
     module = "hnswlib"
     note = (
-        "hnswlib (M 16, ef_construction 100, ef 200) is told of moved keys by adding their labels"
-        " again, once after all gradient steps: move_ms a key. A write deletes and adds. All cores"
-        " build, move and write, one searches."
+        "hnswlib (M 16, ef_construction 100, ef 200) gets moved keys by adding their labels again,"
+        " once after all gradient steps: move_ms a key. A write deletes and adds. Builds, moves and"
+        " writes use all cores, searches one."
     )
 
     def build(self, keys: np.ndarray) -> None:
@@ -132,13 +132,13 @@ class Hnswlib(Rival):
 
 
 class SklearnKDTree(Rival):
-    """scikit-learn's KD-tree, the paper's own choice of method."""
+    """scikit-learn's KD-tree, the paper's method."""
 
     module = "sklearn"
     note = (
-        "sklearn_kdtree cannot take an entry: a batch of writes costs a rebuild, which write_ms"
-        f" shares among {WRITE_BATCH} entries; it is not told of keys that gradients moved before"
-        " that rebuild."
+        "sklearn_kdtree cannot add an entry: each batch of writes is a rebuild, and write_ms is its"
+        f" time / {WRITE_BATCH} entries; until that rebuild it keeps the keys from before the"
+        " gradient steps."
     )
 
     def build(self, keys: np.ndarray) -> None:
@@ -165,7 +165,7 @@ RIVALS: dict[str, type[Rival]] = {
 
 
 def is_installed(backend: str) -> bool:
-    """Returns whether the library behind a rival can be imported."""
+    """Returns whether a rival's library can be imported."""
     return importlib.util.find_spec(RIVALS[backend].module) is not None
 
 
@@ -186,7 +186,7 @@ def measure(backend: str, settings: Settings) -> dict[str, Any]:
 
 
 def _build(rival: Rival, keys: Keys) -> dict[str, float | None]:
-    rival.build(keys.queries)  # imports
+    rival.build(keys.queries)  # imports the library
     before = resident_bytes()
     started = time.perf_counter()
     rival.build(keys.stored)
@@ -201,13 +201,13 @@ def _build(rival: Rival, keys: Keys) -> dict[str, float | None]:
 
 
 def _move(rival: Rival, keys: Keys, moved: np.ndarray) -> dict[str, float | None]:
-    """Tells the rival of keys that gradients moved, where it can be told."""
+    """Updates the keys that gradients moved, if the rival can."""
     rows = np.flatnonzero((moved != keys.stored).any(axis=1))
     started = time.perf_counter()
-    told = rival.move(rows, moved[rows]) and len(rows) > 0
+    updated = rival.move(rows, moved[rows]) and len(rows) > 0
     seconds = time.perf_counter() - started
     return {
-        "move_ms": seconds / len(rows) * 1e3 if told else None,
+        "move_ms": seconds / len(rows) * 1e3 if updated else None,
         "recall_after_gradients": _recall(rival, moved, keys.queries),
     }
 
@@ -215,7 +215,7 @@ def _move(rival: Rival, keys: Keys, moved: np.ndarray) -> dict[str, float | None
 def _replace(
     rival: Rival, keys: Keys, moved: np.ndarray, replaced: np.ndarray
 ) -> dict[str, float | None]:
-    """Replaces what was replaced in our memory: some batches on the clock, then all others."""
+    """Replaces the entries that were replaced in our memory; times the first batches."""
     rows = np.flatnonzero((moved != replaced).any(axis=1))
     timed = rows[: WRITE_BATCH * (1 if isinstance(rival, SklearnKDTree) else _TIMED_BATCHES)]
     watch = Stopwatch()

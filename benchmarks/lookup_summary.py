@@ -1,4 +1,4 @@
-"""The rows of `benchmarks.lookup` against the bars that the memory has to meet, and as a table."""
+"""The bars of `benchmarks.lookup`, computed from its rows, and its table."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ _COLUMNS = {  # field: heading, digits behind the point
 
 
 def bars(rows: list[Row]) -> list[dict[str, Any]]:
-    """Returns each bar with the ScaNN backend's value; None where its sizes were not measured."""
+    """Returns each bar with the ScaNN backend's value; None if its sizes were not measured."""
     ours = {row["entries"]: row for row in rows if row["backend"] == "scann"}
     large, small = ours.get(_LARGE), ours.get(_SMALL)
     recalls = [
@@ -59,7 +59,7 @@ def _bar(
     at_most: float | None = None,
     goal: float | None = None,
 ) -> dict[str, Any]:
-    """A bar, whether it is met, and whether its goal, which lies higher, is."""
+    """Returns a bar, whether it is met, and whether its stricter goal is met."""
     met = None
     if value is not None:
         met = value >= at_least if at_least is not None else value <= (at_most or 0.0)
@@ -76,7 +76,7 @@ def _bar(
 
 
 def table(report: dict[str, Any]) -> str:
-    """Returns the rows, the bars and the notes, to be read."""
+    """Returns the rows, the bars and the notes as text."""
     headings = ["backend", "entries", *(heading for heading, _ in _COLUMNS.values())]
     lines = [headings, *(_cells(row) for row in report["rows"])]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]

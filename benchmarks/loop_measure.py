@@ -1,9 +1,10 @@
-"""The training loop and its irreducible parts, timed in turns; see `benchmarks.loop`."""
+"""The training loop and its irreducible parts, measured in turns; see `benchmarks.loop`."""
 
 import collections
 import contextlib
 import functools
 import itertools
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,34 +13,34 @@ from typing import Any
 import numpy as np
 import psutil
 import tensorflow as tf
+from tf_agents.trajectories import time_step as ts
 from tf_agents.utils import common
 
 from benchmarks import real_keys
 from benchmarks.lookup_measure import distinct
-from nec_tf.agents.n_step_driver import NStepDriver
-from nec_tf.agents.n_step_window import NStepObserver
 from nec_tf.experiments.registry import find_agent, make_learner
 from nec_tf.experiments.tasks import atari_task
+from nec_tf.memory.entries import Entries
 from nec_tf.networks.encoders import FixedLength
 
 GAME = "frostbite"  # all 18 actions do something in it
 NUM_ACTIONS = 18
-_SPARE_KEYS = 1.6  # states to encode for each key that is wanted: some come again
-_REPLAY = 10_000  # states before the first update, so that samples come from all over memory
-TURNS = 5
-_WARM_UP = 250  # calls: graphs are traced, and the first writes come after N steps
-_STALL_STEPS = 600  # agent steps, in which every action's memory is written
+_STATES_PER_KEY = 1.6  # encoded states for each distinct key: some states repeat
+_REPLAY = 10_000  # states before the first update, so that samples miss the caches as in a run
+TURNS = 5  # of each row: a slow minute of the machine then affects all rows
+_WARM_UP = 250  # calls: traces the graphs; the first writes come after N = 100 steps
+_STALL_STEPS = 600  # agent steps; within them every action's memory is written
 
 
 class Subject:
     """An agent whose memories hold real keys, and the loop around it."""
 
     def __init__(self, name: str, entries: int) -> None:
-        """Fills the memory of an agent, and its replay where it has one.
+        """Makes a learner and fills its memory and, for NEC, its replay.
 
         Args:
-            name: Of the agent, in the registry.
-            entries: Of each action.
+            name: Name of the agent in the registry.
+            entries: Entries of each action.
         """
         tf.keras.utils.set_random_seed(0)
         tf.config.experimental.enable_op_determinism()  # as in every run
@@ -54,55 +55,55 @@ class Subject:
         )
         agent = self.learner.agent
         agent.exploration.end()
+        self.parts = _Parts()
+        self.parts.add_callables_of(agent.collect_policy, "numpy_action", "act")
         if entries:
             _fill_memory(agent, name, entries)
         if self.trains:
-            agent.embedding_replaced()  # its mean screen stays as it is: nothing is written again
+            agent.embedding_replaced()  # keeps the mean screen: nothing is written again
             _fill_replay(self.learner.replay)
 
 
 class Row:
-    """A number of environments side by side, measured in turns with others."""
+    """The loop of one agent with some number of environments."""
 
     def __init__(self, subject: Subject, num_envs: int) -> None:
-        """Makes the environments and takes the first steps, in which graphs are traced."""
+        """Makes the environments and takes the first steps, which trace the graphs."""
         self._subject = subject
         self._num_envs = num_envs
         self._learner, self._agent = subject.learner, subject.learner.agent
-        config = self._agent.config
-        self._observer = NStepObserver(config.horizon, config.discount, self._learner._remember)
+        self._window = self._learner.new_window()
         self._environment = subject.task.environment(num_envs, seed=1)
-        self._driver = NStepDriver(
-            self._environment, self._agent.collect_policy, [self._learner.observe]
-        )
-        self._loop = _Loop(self._driver)
+        self._time_step: ts.TimeStep | None = None
         self._bare = _Bare(self._agent.embedding, subject.task.environment(num_envs, seed=2))
-        self._updates = num_envs / config.update_period if subject.trains else 0.0
-        self._parts = _Parts()
-        self._seconds: list[float] = []
-        self._calls = 0
+        period = self._agent.config.update_period if subject.trains else math.inf
+        self._updates = num_envs / period  # for each call
+        self._reset()
         self.turn(_WARM_UP * num_envs)
-        self._parts.seconds.clear()
+        self._reset()
+
+    def _reset(self) -> None:
+        self._in_parts: dict[str, float] = collections.defaultdict(float)
+        self._seconds: list[float] = []  # of each call
+        self._calls = 0
         self._bare.seconds.clear()
-        self._seconds, self._calls = [], 0
 
     def turn(self, steps: int) -> None:
-        """Takes so many agent steps with the loop, then does the irreducible work of as many."""
+        """Takes `steps` agent steps with the loop, then does the irreducible work of as many."""
         calls = steps // self._num_envs
-        self._learner._observer = self._observer  # other rows have windows of their own
-        with self._parts.timed(self._what_is_timed()):
-            self._seconds += self._loop.run(calls)
+        with self._subject.parts.timed(self._timed_methods(), self._in_parts):
+            self._seconds += self._run(calls)
             if self._subject.trains:
                 started = time.perf_counter()
-                self._learner._finish_updates()
+                self._learner.finish_updates()
                 self._seconds.append(time.perf_counter() - started)
         self._bare.run(calls, self._updates)
         self._calls += calls
 
     def result(self) -> dict[str, Any]:
-        """Returns what was measured."""
+        """Returns the row's figures, see `benchmarks.loop`."""
         total, taken = sum(self._seconds), self._calls * self._num_envs
-        shares = {f"share_{part}": spent / total for part, spent in self._parts.seconds.items()}
+        shares = {f"share_{part}": spent / total for part, spent in self._in_parts.items()}
         bare = self._bare.seconds
         return {
             "agent": self._subject.name,
@@ -118,56 +119,50 @@ class Row:
             "share_python": 1.0 - sum(shares.values()),
         }
 
-    def _worst_stall(self) -> float:
-        """Returns the longest call while every action's index comes due to be built again."""
-        self._learner._observer = self._observer
-        for memory in self._agent.dnd._store._memories:
-            if memory.index._trained_on:
-                memory.index._moved = 1 << 40
-        return max(self._loop.run(-(-_STALL_STEPS // self._num_envs)))
+    def _run(self, calls: int) -> list[float]:
+        """Returns the seconds of each call of the loop, which takes one step of every environment.
 
-    def _what_is_timed(self) -> list[tuple[Any, str, str]]:
-        """Returns methods to time, by object and name, each with the part it belongs to."""
-        store = self._agent.dnd._store
-        timed = [
-            (self._environment, "step", "emulator"),
-            (self._driver, "_act", "act"),
-            (store, "neighbours", "search"),
-            (store, "sync", "index"),
-            (self._agent, "write", "write"),
-        ]
-        timed += [(memory, "tell_index", "index") for memory in store._memories]
-        if self._subject.trains:
-            timed += [
-                (self._learner, "_begin_updates", "train"),
-                (self._learner, "_finish_updates", "train"),
-            ]
-            timed += [(self._learner.replay, "add", "replay")]
-        return timed
-
-
-class _Loop:
-    """The driver, called for one step at a time."""
-
-    def __init__(self, driver: NStepDriver) -> None:
-        self._driver = driver
-        self._time_step: Any = None
-
-    def run(self, calls: int) -> list[float]:
-        """Returns the seconds of each call."""
+        All rows of a subject share its learner, and each has its own window.
+        """
+        self._learner.window = self._window
         seconds = []
         for _ in range(calls):
             started = time.perf_counter()
-            self._time_step = self._driver.run(1, self._time_step)
+            self._time_step = self._learner.run(self._environment, 1, self._time_step)
             seconds.append(time.perf_counter() - started)
         return seconds
 
+    def _worst_stall(self) -> float:
+        """Returns the longest call, in seconds, while every action's index is due for a rebuild."""
+        for index in self._agent.dnd.indices:
+            index.request_rebuild()
+        return max(self._run(-(-_STALL_STEPS // self._num_envs)))
+
+    def _timed_methods(self) -> list[tuple[Any, str, str]]:
+        """Returns methods to time: object, name of the method, part of the loop's time."""
+        dnd = self._agent.dnd
+        timed = [
+            (self._environment, "step", "emulator"),
+            (dnd, "candidates", "search"),
+            (dnd, "sync", "index"),
+            (self._agent, "write", "write"),
+        ]
+        for index in dnd.indices:
+            timed += [(index, method, "index") for method in ("append", "move", "rebuild")]
+        if self._subject.trains:
+            timed += [
+                (self._learner, "train_when_due", "train"),
+                (self._learner, "finish_updates", "train"),
+                (self._learner.replay, "add", "replay"),
+            ]
+        return timed
+
 
 class _Bare:
-    """What no loop can do without: emulator, network forwards, network training steps.
+    """The irreducible work: emulator, forward passes and training steps of the network.
 
     Attributes:
-        seconds: Spent so far, by part.
+        seconds: Time so far, by part.
     """
 
     def __init__(self, embedding: tf.keras.Model, environment: Any) -> None:
@@ -191,7 +186,7 @@ class _Bare:
         self._batch = tf.constant(next(real_keys.states(GAME, seed=3)).repeat(4, axis=0))
 
     def run(self, calls: int, updates: float) -> None:
-        """Does the work of so many calls of the driver, with so many updates for each."""
+        """Does the work of `calls` calls of the loop, with `updates` updates for each."""
         with self._time("emulator"):
             for _ in range(calls):
                 action = self._rng.integers(0, NUM_ACTIONS, len(self._observation))
@@ -213,61 +208,72 @@ class _Bare:
 
 
 class _Parts:
-    """Time spent in methods, less what they spend in others that are timed too.
-
-    Attributes:
-        seconds: By part.
-    """
+    """Measures time spent in methods, less the time that they spend in other timed methods."""
 
     def __init__(self) -> None:
-        self.seconds: dict[str, float] = collections.defaultdict(float)
-        self._inner = [0.0]
+        self._seconds: dict[str, float] | None = None  # None while nothing is timed
+        self._inner = [0.0]  # time in timed methods, for each level of calls
 
     @contextlib.contextmanager
-    def timed(self, methods: list[tuple[Any, str, str]]) -> Iterator[None]:
-        """Times methods, given as object, name and part, as long as the context lasts."""
-        originals = [getattr(owner, name) for owner, name, _ in methods]
-        for (owner, name, part), original in zip(methods, originals, strict=True):
-            setattr(owner, name, self._wrap(original, part))
-        yield
-        for (owner, name, _), original in zip(methods, originals, strict=True):
-            setattr(owner, name, original)
+    def timed(self, methods: list[tuple[Any, str, str]], seconds: dict[str, float]) -> Iterator:
+        """Adds the time spent in methods to `seconds`, by part, until the context ends.
 
-    def _wrap(self, method: Callable[..., Any], part: str) -> Callable[..., Any]:
+        Args:
+            methods: Object, name of its method, part.
+            seconds: Time by part.
+        """
+        for owner, name, part in methods:
+            setattr(owner, name, self._wrap(getattr(owner, name), part))
+        self._seconds = seconds
+        yield
+        self._seconds = None
+        for owner, name, _ in methods:
+            delattr(owner, name)  # the method of the class appears again
+
+    def add_callables_of(self, owner: Any, name: str, part: str) -> None:
+        """Times all callables that a method returns from now on."""
+        make = getattr(owner, name)
+        setattr(owner, name, lambda: self._wrap(make(), part))
+
+    def _wrap(self, function: Callable[..., Any], part: str) -> Callable[..., Any]:
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            if threading.current_thread() is not threading.main_thread():
-                return method(*args, **kwargs)  # the loop does not wait for it here
+            seconds = self._seconds
+            if seconds is None or threading.current_thread() is not threading.main_thread():
+                return function(*args, **kwargs)  # in another thread, the loop does not wait here
             self._inner.append(0.0)
             started = time.perf_counter()
             try:
-                return method(*args, **kwargs)
+                return function(*args, **kwargs)
             finally:
                 spent = time.perf_counter() - started
-                self.seconds[part] += spent - self._inner.pop()
+                seconds[part] += spent - self._inner.pop()
                 self._inner[-1] += spent
 
         return wrapped
 
 
 def _fill_memory(agent: Any, name: str, entries: int) -> None:
-    """Gives every action the same keys of real states; states and values are made up."""
+    """Loads the same keys of real states for every action, with random values."""
     if name == "nec":
         weights, keys = real_keys.encoder().get_weights(), real_keys.load(real_keys.STATES)
         agent.embedding.set_weights(weights)
-        if agent.config.key_length:  # as the agent's own network makes them
+        if agent.config.key_length:  # the agent's network makes keys of this length
             keys = FixedLength(agent.config.key_length)(keys).numpy()
     else:
-        keys = real_keys.collect(int(_SPARE_KEYS * entries), agent.embedding, GAME)
+        keys = real_keys.collect(int(_STATES_PER_KEY * entries), agent.embedding, GAME)
     keys = distinct(keys)[:entries]
     if len(keys) < entries:
         raise ValueError(f"{entries} entries need as many distinct keys, and there are {len(keys)}")
     count = NUM_ACTIONS * entries
     agent.dnd.load_entries(
-        np.repeat(np.arange(NUM_ACTIONS), entries),
-        np.tile(keys, (NUM_ACTIONS, 1)),
-        np.random.default_rng(0).normal(size=count).astype(np.float32),
-        np.arange(count),
-        np.arange(count)[::-1].copy(),
+        Entries(
+            actions=np.repeat(np.arange(NUM_ACTIONS), entries),
+            keys=np.tile(keys, (NUM_ACTIONS, 1)),
+            values=np.random.default_rng(0).normal(size=count).astype(np.float32),
+            state_ids=np.arange(count),
+            ages=np.arange(count)[::-1].copy(),
+            rows=np.arange(1, 1 + count),
+        )
     )
     assert (agent.dnd.sizes == entries).all(), "the memories did not take every key"
 

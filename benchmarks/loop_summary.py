@@ -1,12 +1,12 @@
-"""What `benchmarks.loop` has to reach, from its rows."""
+"""The bars of `benchmarks.loop`, computed from its rows."""
 
 from typing import Any
 
-MOST_FOR_MFEC = 50_000  # entries: its keys have to be made first
+MOST_FOR_MFEC = 50_000  # entries: keys of its own network have to be computed first
 
 
 def bars(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns what the loop has to reach, and what it reached; None where it was not measured."""
+    """Returns each bar with its limit and its value; None if it was not measured."""
     by = {(row["agent"], row["num_envs"], row["entries"]): row for row in rows}
     empty, full = by.get(("nec", 1, 0)), by.get(("nec", 1, 500_000))
     worst = [row["worst_step_s"] for row in rows if row["entries"] == 500_000]

@@ -1,7 +1,7 @@
 """Keys of a real encoder over real Atari frames, collected once and kept on disk.
 
-Neighbour search behaves very differently on noise than on what an encoder makes of a game, so the
-benchmarks of the memory use the latter: random play, the Nature DQN convolutions.
+On random numbers, neighbour search is slower and finds less than on the keys of an encoder. So the
+benchmarks use keys of Atari frames: random play, Nature DQN network with random weights.
 """
 
 from collections.abc import Iterator
@@ -15,17 +15,17 @@ from tqdm import tqdm
 from nec_tf.networks.encoders import nature_dqn
 
 CACHE = Path(__file__).parent / ".cache"
-STATES = 800_000  # about a fifth of their keys comes twice
-_MEMBERS = 8  # environments side by side: the emulator then uses both cores
+STATES = 800_000  # about a fifth of their keys repeat
+_MEMBERS = 8  # environments stepped together: the emulator then uses both cores
 
 
 def load(count: int, key_size: int = 64, game: str = "frostbite") -> np.ndarray:
-    """Returns `count` keys [count, key_size] in random order, collecting them when there are none.
+    """Returns keys [count, key_size] in random order; collects them if they are not on disk.
 
     Args:
-        count: How many states to encode; 1,000 to 2,000 a second on two cores.
+        count: Number of states to encode; 1,000 to 2,000 a second on two cores.
         key_size: Length of a key.
-        game: ROM name of the game that is played at random.
+        game: ROM name of the game to play at random.
     """
     path = CACHE / f"keys-{game}-{key_size}-{count}.npy"
     if not path.exists():
@@ -44,7 +44,7 @@ def encoder(key_size: int = 64) -> tf.keras.Model:
 
 
 def states(game: str = "frostbite", seed: int = 0) -> Iterator[np.ndarray]:
-    """Plays several games at random, side by side; yields their states, uint8 [8, 84, 84, 4]."""
+    """Plays several games at random; yields the state of each, uint8 [8, 84, 84, 4]."""
     environment = AtariVectorEnv(
         game, _MEMBERS, reward_clipping=False, use_fire_reset=False, full_action_space=True
     )

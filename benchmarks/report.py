@@ -1,10 +1,10 @@
-"""How a benchmark's rows and bars look to a person."""
+"""Prints the rows and bars of a benchmark as text."""
 
 from typing import Any
 
 
 def table(rows: list[dict[str, Any]], columns: list[str], bars: list[dict[str, Any]]) -> str:
-    """Returns columns of the rows below each other, and a line for each bar."""
+    """Returns a line for each row, with the given columns, and a line for each bar."""
     lines = ["  ".join(columns)]
     for row in rows:
         cells = [row[c] if isinstance(row[c], str) else f"{row[c]:,.4g}" for c in columns]

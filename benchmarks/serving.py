@@ -1,20 +1,20 @@
-r"""How fast an exported policy decides, through TensorFlow's C library as a server would.
+r"""Speed of the decisions of an exported policy, through TensorFlow's C library as in a server.
 
 `python -m benchmarks.serving [--json] [--entries=50000,500000] [--actions=18]`. The memory holds,
-for each action, the same keys of a real encoder over real Atari frames, and values of its own: a
-linear function of the key plus as much noise, or with `--smooth=false` noise alone, where actions
-are nearly equal and every missed neighbour shows. The states that are decided on are real frames
-that the memory does not hold. A row has:
+the same keys of a real encoder over real Atari frames for each action. Values differ between
+actions: a linear function of the key plus as much noise, or with `--smooth=false` noise alone. Then
+actions are nearly equal, and every missed neighbour matters. The decisions are for real frames that
+are not in the memory. A row has:
 
   lookup                exact, or ivf: the default export, with probes chosen for --recall.
-  entries               Of each action.
-  p50_ms, p99_ms        One decision on one state: network, lookup in every action, argmax.
-  action_agreement      How often the action is that of the exact export.
-  batch1_states_per_s   States decided on in a second, one in a call,
-  batch32_states_per_s  and 32 in a call.
+  entries               Entries of each action.
+  p50_ms, p99_ms        Time of one decision for one state: network, lookup in every action, argmax.
+  action_agreement      Share of actions that are those of the exact export.
+  batch1_states_per_s   Decisions in a second with one state in a call,
+  batch32_states_per_s  and with 32 states in a call.
 
-Both exports of a size are asked in turns, and so are both sizes of batches, in one process: a noisy
-machine disturbs both, and processes differ (a page of memory is wherever it is).
+Both exports of a size take turns, and so do both batch sizes, in one process: noise of the machine
+affects both, and the layout of memory differs between processes.
 """
 
 import json
@@ -37,14 +37,14 @@ from nec_tf.serving import native
 
 _JSON = flags.DEFINE_bool("json", False, "Print only JSON to stdout.")
 _ENTRIES = flags.DEFINE_list("entries", ["50000", "500000"], "Entries of each action.")
-_ACTIONS = flags.DEFINE_integer("actions", 18, "Actions.", lower_bound=1)
-_SMOOTH = flags.DEFINE_bool("smooth", True, "Whether near keys have values that are alike.")
-_RECALL = flags.DEFINE_float("recall", 0.99, "Of the inverted file.")
-_STATES = flags.DEFINE_integer("states", 256, "States to decide on.", lower_bound=32)
-_ROUNDS = flags.DEFINE_integer("rounds", 2, "Turns of either export.", lower_bound=1)
+_ACTIONS = flags.DEFINE_integer("actions", 18, "Number of actions.", lower_bound=1)
+_SMOOTH = flags.DEFINE_bool("smooth", True, "Give near keys similar values.")
+_RECALL = flags.DEFINE_float("recall", 0.99, "Recall of the inverted file.")
+_STATES = flags.DEFINE_integer("states", 256, "Number of states.", lower_bound=32)
+_ROUNDS = flags.DEFINE_integer("rounds", 2, "Turns of each export.", lower_bound=1)
 
 LOOKUPS = ("exact", "ivf")
-_CALLS = {"exact": 1, "ivf": 8}  # rounds over all states in a turn: either takes about a minute
+_CALLS = {"exact": 1, "ivf": 8}  # rounds over all states in a turn: about a minute for each export
 _COLUMNS = ["lookup", "entries", "p50_ms", "p99_ms", "action_agreement"]
 _COLUMNS += ["batch1_states_per_s", "batch32_states_per_s"]
 
@@ -82,7 +82,9 @@ def _measure(
             print(f"{lookup} {entries:,}, turn {turn + 1}", file=sys.stderr)
             decided = native.decide(program, folder / lookup, states, (1, 32), _CALLS[lookup])
             actions[lookup] = decided.actions
-            singles[lookup].append(decided.milliseconds[1][8:])  # the first ones warm up
+            singles[lookup].append(
+                decided.milliseconds[1][8:]
+            )  # without the first ones, which are slower
             batches[lookup].append(decided.milliseconds[32][1:])
     return [
         {
@@ -100,7 +102,7 @@ def _measure(
 
 
 def bars(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns what the default export has to reach, and what it reached; None if not measured."""
+    """Returns each bar of the default export with its value; None if it was not measured."""
     by = {(row["lookup"], row["entries"]): row for row in rows}
     exact, large = by.get(("exact", 500_000)), by.get(("ivf", 500_000))
     small = by.get(("ivf", 50_000))

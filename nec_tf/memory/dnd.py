@@ -11,7 +11,7 @@ from nec_tf.memory import kernels, lookup, writing
 from nec_tf.memory.checks import require_actions, require_finite, require_shape
 from nec_tf.memory.constants import ALPHA, CAPACITY, NUM_NEIGHBOURS
 from nec_tf.memory.entries import Entries
-from nec_tf.memory.neighbours import make_index
+from nec_tf.memory.neighbours import NeighbourIndex, make_index
 from nec_tf.memory.store import MemoryStore
 from nec_tf.memory.tables import Tables
 from nec_tf.runtime.errors import UserError
@@ -114,6 +114,11 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
     def sizes(self) -> np.ndarray:
         """Entries in the memory of each action, int64 [A]."""
         return self._store.sizes
+
+    @property
+    def indices(self) -> list[NeighbourIndex]:
+        """The neighbour index of each action, for measurements. The layer alone changes them."""
+        return self._store.indices
 
     def sync(self) -> None:
         """Brings the neighbour indices up to date with the tables.

@@ -56,6 +56,11 @@ class MemoryStore:
         self.sync()
         return np.array([len(memory) for memory in self._memories])
 
+    @property
+    def indices(self) -> list[NeighbourIndex]:
+        """The neighbour index of each action."""
+        return [memory.index for memory in self._memories]
+
     def rows(self, action: int | None = None) -> np.ndarray:
         """Returns the rows of one action's memory, or of all one after the other, int64 [n]."""
         self.sync()

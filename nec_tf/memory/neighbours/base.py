@@ -61,3 +61,6 @@ class NeighbourIndex(abc.ABC):
         """Returns whether `rebuild` would pay, with so many more keys and all changes so far."""
         del appended
         return False
+
+    def request_rebuild(self) -> None:  # noqa: B027  nothing to do if it is never outgrown
+        """Counts every key as changed, so that the next change finds the index outgrown."""

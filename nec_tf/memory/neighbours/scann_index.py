@@ -145,6 +145,10 @@ class ScannIndex(NeighbourIndex):
             self._moved >= _RETRAIN_CHANGES * self._trained_on
         )
 
+    def request_rebuild(self) -> None:
+        """See `NeighbourIndex`. Above `_LARGEST_RETRAINING` keys, the index keeps its tree."""
+        self._moved = math.ceil(_RETRAIN_CHANGES * self._trained_on)
+
     def _centred(self, keys: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(keys - self._centre, np.float32)
 

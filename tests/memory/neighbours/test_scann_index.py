@@ -418,6 +418,17 @@ def test_a_tree_too_large_to_be_rebuilt_in_time_stays_as_it_is(monkeypatch):
     assert not index.outgrown(100)
 
 
+def test_a_tree_is_outgrown_when_a_rebuild_is_requested(monkeypatch):
+    index = scann(clustered(100), tree_from=50)
+    index.request_rebuild()
+    assert index.outgrown(0)
+    monkeypatch.setattr(scann_index, "_LARGEST_RETRAINING", 99)
+    assert not index.outgrown(0)  # such a large tree is never built again
+    brute_force = scann(clustered(40), tree_from=50)
+    brute_force.request_rebuild()
+    assert not brute_force.outgrown(0)
+
+
 def test_moves_alone_do_not_outgrow_brute_force():
     index = scann(clustered(50), tree_from=100)
     for _ in range(4):
