@@ -1,5 +1,6 @@
 """A policy that is served elsewhere: asks TF Serving by gRPC or by REST."""
 
+import http.client
 import json
 import time
 import urllib.error
@@ -11,9 +12,13 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_service_pb2_grpc
 
+from nec_tf.runtime.errors import UserError
 
-class ServerError(ValueError):
-    """A server that cannot be reached or refuses; the message says what to check."""
+_MOST_BYTES = 1 << 26  # of an answer
+
+
+class ServerError(UserError):
+    """A server that cannot be reached or whose answer cannot be used; says what to check."""
 
 
 class RemotePolicy(Protocol):
@@ -45,7 +50,10 @@ class GrpcPolicy:
                 f"{self._server} did not answer for model {self._model!r}:"
                 f" {error.code().name}, {error.details()}"
             ) from error
-        return tf.make_ndarray(answer.outputs["action"])
+        if "action" not in answer.outputs:
+            raise ServerError(f"{self._server} answered without an action: is it our export?")
+        actions = tf.make_ndarray(answer.outputs["action"])
+        return _checked(actions, len(observations), self._server)
 
 
 class RestPolicy:
@@ -64,11 +72,27 @@ class RestPolicy:
         )
         try:
             with urllib.request.urlopen(request, timeout=self._timeout) as response:
-                answer = json.load(response)
-        except (urllib.error.URLError, TimeoutError) as error:
+                answer = json.loads(self._read(response))
+            actions = np.array(answer["outputs"]["action"])
+        except (urllib.error.URLError, TimeoutError, http.client.HTTPException, OSError) as error:
             detail = error.read().decode() if isinstance(error, urllib.error.HTTPError) else error
             raise ServerError(f"{self._url} did not answer: {detail}") from error
-        return np.array(answer["outputs"]["action"], np.int64)
+        except (ValueError, TypeError, KeyError) as error:
+            raise ServerError(
+                f"{self._url} did not answer as TF Serving does ({type(error).__name__}: {error})"
+            ) from error
+        return _checked(actions, len(observations), self._url)
+
+    def _read(self, response: http.client.HTTPResponse) -> bytes:
+        """Reads an answer; one that comes byte by byte must end within the timeout, too."""
+        deadline, content = time.monotonic() + self._timeout, b""
+        while block := response.read1(1 << 16):
+            content += block
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the answer was not complete after {self._timeout} s")
+            if len(content) > _MOST_BYTES:
+                raise ValueError(f"more than {_MOST_BYTES:,} bytes")
+        return content
 
 
 class Timed:
@@ -89,3 +113,13 @@ class Timed:
         actions = self._policy(observations)
         self.milliseconds.append((time.perf_counter() - started) * 1e3)
         return actions
+
+
+def _checked(actions: np.ndarray, count: int, server: str) -> np.ndarray:
+    """Returns actions as int64 [B]; refuses what is not one whole number for each observation."""
+    if actions.shape != (count,) or actions.dtype.kind not in "iu" or (actions < 0).any():
+        raise ServerError(
+            f"{server} must answer with one integer action for each of {count} observations, not"
+            f" {actions.dtype} of the shape {list(actions.shape)}: {actions.reshape(-1)[:3]}"
+        )
+    return actions.astype(np.int64)

@@ -63,10 +63,16 @@ class FrozenPolicy(tf_policy.TFPolicy):
         self, time_step: ts.TimeStep, policy_state: types.NestedTensorSpec
     ) -> policy_step.PolicyStep:
         # A distribution in a SavedModel could be loaded only beside tensorflow_probability.
-        raise NotImplementedError("a frozen policy has no distribution: it has no chance in it")
+        raise NotImplementedError("a frozen policy is deterministic and has no distribution")
 
     def decide(self, observation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns actions [B] and Q-values [B, A]; of equal Q-values the first wins."""
+        """Returns actions [B] and Q-values [B, A]; of equal Q-values the first wins.
+
+        An observation that is not finite is an error: its Q-values would be NaN, and action 0
+        would look like a decision.
+        """
+        if observation.dtype.is_floating:
+            observation = tf.debugging.check_numerics(observation, "observation")
         q = self.network.q_values(observation)
         return tf.cast(tf.argmax(q, axis=-1), self.action_spec.dtype), q
 
