@@ -98,3 +98,23 @@ def by_equation_3(rewards, values, gamma, n):
         total = sum(gamma**j * rewards[t + j] for j in range(last - t))
         result.append(total + gamma ** (last - t) * values[last])
     return result
+
+
+def by_equation_4(rewards, discount, q_values, next_values, traces):
+    """Equation 4 of Munos et al. (2016) for the first step of a sequence, term by term.
+
+    Args:
+        rewards: `r_k`, [T].
+        discount: gamma.
+        q_values: `Q(s_k, a_k)`, [T].
+        next_values: `E_pi Q(s_{k+1}, .)`, [T]; 0 where the episode terminated with action k.
+        traces: `c_k`, [T].
+    """
+    total = q_values[0]
+    for k in range(len(rewards)):
+        product = 1.0
+        for i in range(1, k + 1):
+            product *= traces[i]
+        error = rewards[k] + discount * next_values[k] - q_values[k]
+        total += discount**k * product * error
+    return total

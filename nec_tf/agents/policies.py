@@ -90,16 +90,20 @@ class EpsilonGreedyPolicy(tf_policy.TFPolicy):
         self, time_step: ts.TimeStep, policy_state: types.NestedTensorSpec
     ) -> policy_step.PolicyStep:
         q, info = self._q_and_info(time_step.observation)
-        batch, epsilon = tf.shape(q)[0], self._epsilon
+        distribution = tfp.distributions.Categorical(
+            probs=self._probabilities(q), dtype=self.action_spec.dtype
+        )
+        return policy_step.PolicyStep(distribution, policy_state, info)
+
+    def _probabilities(self, q: tf.Tensor) -> tf.Tensor:
+        """Returns the distribution of the next action by the Q-values, [B, A]; counts no step."""
+        epsilon = self._epsilon
         if isinstance(epsilon, Exploration):
-            epsilon = epsilon.epsilon_after(batch)
+            epsilon = epsilon.epsilon_after(tf.shape(q)[0])
         greedy = tf.one_hot(tf.argmax(q, axis=-1), self._num_actions)
         if self._repeated is not None:
-            probs = self._repeated.probabilities(epsilon, greedy)
-        else:
-            probs = epsilon / self._num_actions + (1.0 - epsilon) * greedy
-        distribution = tfp.distributions.Categorical(probs=probs, dtype=self.action_spec.dtype)
-        return policy_step.PolicyStep(distribution, policy_state, info)
+            return self._repeated.probabilities(epsilon, greedy)
+        return epsilon / self._num_actions + (1.0 - epsilon) * greedy
 
     def _choose(self, q: tf.Tensor) -> tf.Tensor:
         """Returns actions [B] by the Q-values [B, A]."""

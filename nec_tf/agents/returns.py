@@ -74,3 +74,65 @@ def first_return(
     stops = reached * tf.maximum(ended, is_last)  # 1 at the one step after which the sum stops
     values = discount * step_discounts[..., :-1] * bootstrap_values[..., 1:]
     return tf.reduce_sum(powers * (reached * rewards[..., :-1] + stops * values), axis=-1)
+
+
+def off_policy_returns(
+    rewards: tf.Tensor,
+    discounts: tf.Tensor,
+    q_values: tf.Tensor,
+    next_values: tf.Tensor,
+    traces: tf.Tensor,
+) -> tf.Tensor:
+    """Returns of Munos et al. (2016), equation 4, for every step of a sequence.
+
+    `G_t = Q(s_t, a_t) + sum_{k>=t} gamma^(k-t) c_{t+1} ... c_k delta_k` with
+    `delta_k = r_k + gamma E_pi Q(s_{k+1}, .) - Q(s_k, a_k)`, where the sum stops with the
+    sequence. Computed from the last step backwards by
+    `G_t = r_t + gamma (E_pi Q(s_{t+1}, .) + c_{t+1} (G_{t+1} - Q(s_{t+1}, a_{t+1})))`.
+
+    Args:
+        rewards: `r_t`, what action t brought, [..., T]; T is known when a graph is traced.
+        discounts: gamma, and 0 where the episode terminated with action t, [..., T].
+        q_values: `Q(s_t, a_t)`, [..., T]; the first one is not used.
+        next_values: `E_pi Q(s_{t+1}, .)`, [..., T].
+        traces: `c_t`, [..., T]; 0 cuts the sum before step t. The first one is not used.
+
+    Returns:
+        [..., T].
+    """
+    steps = [tf.unstack(x, axis=-1) for x in (rewards, discounts, q_values, next_values, traces)]
+    returns: list[tf.Tensor] = []
+    beyond: tf.Tensor | float = 0.0  # c_{t+1} (G_{t+1} - Q(s_{t+1}, a_{t+1})); 0 at the end
+    for reward, discount, q, next_value, trace in reversed(list(zip(*steps, strict=True))):
+        returns.append(reward + discount * (next_value + beyond))
+        beyond = trace * (returns[-1] - q)
+    return tf.stack(returns[::-1], axis=-1)
+
+
+def q_star_traces(target: tf.Tensor, behaviour: tf.Tensor, decay: float) -> tf.Tensor:
+    """Trace coefficients of Q*(lambda) (Harutyunyan et al., 2016): `c_t = lambda`.
+
+    Args:
+        target: `pi(a_t | s_t)`, [...]; not used, nor is the next.
+        behaviour: `mu(a_t | s_t)`, [...].
+        decay: lambda.
+
+    Returns:
+        [...].
+    """
+    del behaviour
+    return decay * tf.ones_like(target)
+
+
+def retrace_traces(target: tf.Tensor, behaviour: tf.Tensor, decay: float) -> tf.Tensor:
+    """Trace coefficients of Retrace(lambda) (Munos et al., 2016): `lambda min(1, pi / mu)`.
+
+    Args:
+        target: `pi(a_t | s_t)`, [...].
+        behaviour: `mu(a_t | s_t)`, above 0, [...].
+        decay: lambda.
+
+    Returns:
+        [...].
+    """
+    return decay * tf.minimum(1.0, target / behaviour)

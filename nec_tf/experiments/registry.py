@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from nec_tf.agents.dqn.config import DqnConfig
+from nec_tf.agents.lambda_returns.config import QStarLambdaConfig, RetraceLambdaConfig
 from nec_tf.agents.mfec.config import MfecConfig, MfecVaeConfig
 from nec_tf.agents.nec.config import NecLearnerConfig
 from nec_tf.agents.prioritised.config import PrioritisedConfig
@@ -52,6 +53,12 @@ AGENTS = {
     "dqn": AgentKind(DqnConfig, "nec_tf.agents.dqn.learner:DqnLearner"),
     "prioritised": AgentKind(
         PrioritisedConfig, "nec_tf.agents.prioritised.learner:PrioritisedLearner"
+    ),
+    "q_star_lambda": AgentKind(
+        QStarLambdaConfig, "nec_tf.agents.lambda_returns.learner:QStarLambdaLearner"
+    ),
+    "retrace_lambda": AgentKind(
+        RetraceLambdaConfig, "nec_tf.agents.lambda_returns.learner:RetraceLambdaLearner"
     ),
 }
 

@@ -6,6 +6,7 @@ import pytest
 
 from nec_tf.agents.dqn.config import DqnConfig
 from nec_tf.agents.dqn.learner import DqnLearner
+from nec_tf.agents.lambda_returns.config import QStarLambdaConfig, RetraceLambdaConfig
 from nec_tf.agents.prioritised.config import PrioritisedConfig
 from nec_tf.experiments.loop import Experiment
 from nec_tf.experiments.run import Run, Settings
@@ -16,6 +17,8 @@ SMALL = {"learning_starts": 100, "replay_capacity": 400, "target_period": 20, "e
 CONFIGS = {
     "dqn": DqnConfig.small(**SMALL),
     "prioritised": PrioritisedConfig.small(**SMALL, importance_until=1_000),
+    "q_star_lambda": QStarLambdaConfig.small(**SMALL),
+    "retrace_lambda": RetraceLambdaConfig.small(**SMALL),
 }
 
 

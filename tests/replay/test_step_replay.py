@@ -3,8 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from step_games import LAST, MID, Game, add
-from tf_agents.trajectories import trajectory
+from tf_agents.trajectories import policy_step, trajectory
 
+from nec_tf.replay.sequence_replay import SequenceReplay
 from nec_tf.replay.step_replay import StepReplay
 
 
@@ -81,3 +82,41 @@ def test_what_comes_after_the_end_of_streams_does_not_follow():
 def test_a_capacity_without_room_for_a_pair_is_refused():
     with pytest.raises(ValueError, match="capacity"):
         StepReplay(1, (1,), np.float32)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(5, 60), st.lists(st.integers(1, 9), min_size=1, max_size=3), st.integers(1, 90))
+def test_sequences_follow_each_other_and_run_over_the_ends_of_episodes(capacity, lengths, count):
+    replay = SequenceReplay(capacity, (1,), np.float32, length=5)
+    games = [Game(1000 * (length + 1) * i, length) for i, length in enumerate(lengths)]
+    for _ in range(count):
+        times = np.array([game.time for game in games], np.float32)
+        add(replay, games, policy_step.PolicyInfo(log_probability=-times))
+    held = {(t, g) for t in range(count) for g in range(len(games))}
+    held = set(sorted(held)[-capacity:])
+    wanted = {
+        1000 * (lengths[g] + 1) * g + t
+        for t, g in held
+        if (t + 4, g) in held and t % (lengths[g] + 1) != lengths[g]
+    }
+    if not wanted:
+        with pytest.raises(ValueError, match="no 5 steps that followed each other"):
+            replay.sample(np.random.default_rng(0), 10)
+        return
+    sample = replay.sample(np.random.default_rng(0), 1000)
+    found = sample.observation[..., 0]
+    np.testing.assert_array_equal(found, found[:, :1] + np.arange(5))
+    assert set(found[:, 0].astype(int).tolist()) == wanted
+    np.testing.assert_array_equal(sample.policy_info.log_probability, -found)
+    np.testing.assert_array_equal(sample.reward, (found + 1) / 2)
+
+
+def test_a_restored_sequence_replay_has_the_probabilities():
+    first, second = (SequenceReplay(20, (1,), np.float32, length=5) for _ in range(2))
+    game = Game(0, 5)
+    for i in range(30):
+        add(first, [game], policy_step.PolicyInfo(np.float32([-i])))
+    second.restore({name: array.copy() for name, array in first.state().items()})
+    samples = [replay.sample(np.random.default_rng(1), 64) for replay in (first, second)]
+    np.testing.assert_array_equal(*(s.policy_info.log_probability for s in samples))
+    assert samples[0].policy_info.log_probability.min() < -20
