@@ -45,6 +45,8 @@ def export(
         source: Where the agent comes from, such as a run and its `frames`.
         say: Called with a line of text before each stage.
     """
+    if version is not None and version < 1:
+        raise UserError(f"version must be at least 1, not {version}")
     source = source or {}
     say("freezing the policy")
     frozen = agent.freeze(lookup, recall, states)

@@ -50,6 +50,10 @@ def freeze_memory(
         recall: Share of the true neighbours that an inverted file has to find.
         states: States to measure on, [n, ...].
     """
+    if lookup not in LOOKUPS:
+        raise UserError(f"lookup must be {', '.join(LOOKUPS)}, not {lookup!r}")
+    if not 0.0 < recall <= 1.0:
+        raise UserError(f"recall must be above 0 and at most 1, not {recall}")
     entries, counts = memory.entries, memory.counts()
     keys = embedding.predict(states, verbose=0)
 
@@ -89,8 +93,6 @@ def _choose_probes(
         recall: Share of them to be found, over all actions; besides, `_AGREEMENT` of the actions
             have to be those of the exact lookup.
     """
-    if not 0.0 < recall <= 1.0:
-        raise UserError(f"--recall must be above 0 and at most 1, not {recall}")
     while search.probes < 3 * search.num_blocks:  # then it sees every list, and every block
         found = _neighbours(memory, keys)
         if _recall(found, truth) >= recall and _agreement(found, truth) >= _AGREEMENT:

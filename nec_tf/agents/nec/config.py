@@ -96,3 +96,9 @@ class NecLearnerConfig(NecConfig):
         require_at_least_1(
             self, "replay_capacity", "batch_size", "update_period", "learning_starts"
         )
+        require(
+            self.learning_starts <= self.replay_capacity,
+            f"learning_starts must be at most replay_capacity ({self.replay_capacity}), or learning"
+            " never starts",
+            self.learning_starts,
+        )

@@ -241,6 +241,11 @@ def test_settings_of_the_learner_are_no_settings_of_the_agent(setting):
         NecLearnerConfig(**{setting: 0})
 
 
+def test_a_replay_too_small_to_start_learning_is_refused():
+    with pytest.raises(ValueError, match="learning_starts must be at most replay_capacity"):
+        NecLearnerConfig(replay_capacity=100, learning_starts=101)
+
+
 @pytest.mark.parametrize("length", [0.5, 3.0])
 def test_keys_of_the_agent_have_the_length_of_its_configuration(length):
     agent = make_agent(key_length=length, keys_learning_rate=0.0)
