@@ -10,37 +10,33 @@ from nec_tf.runtime import startup
 
 startup.configure(restart=__name__ == "__main__")
 
-from pathlib import Path
-
 from absl import app, flags
 
-from nec_tf.experiments.exporting import export_run
-from nec_tf.experiments.run import load_trained_run
 from nec_tf.experiments.run_files import CHECKPOINTS
-from nec_tf.runtime.errors import UserError
-from nec_tf.serving.exporting import describe
-from nec_tf.serving.freezing import LOOKUPS
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("run_dir", None, "Folder of a run of train_atari.py or train_gym.py.")
+flags.DEFINE_string("run_dir", None, "Folder of a run, such as runs/nec-frostbite-1.")
+flags.DEFINE_string("output_dir", None, "Folder of all versions, which a server watches.")
 flags.DEFINE_enum("checkpoint", "newest", CHECKPOINTS, "newest, or that of the best evaluation.")
-flags.DEFINE_string("output_dir", None, "Folder for versions; a server watches it.")
-flags.DEFINE_enum("lookup", "ivf", LOOKUPS, "ivf, exact, or scann for servers that link its ops.")
+flags.DEFINE_enum(
+    "lookup",
+    "ivf",
+    ["ivf", "exact", "scann"],
+    "ivf (an inverted file), exact, or scann for servers that link its operations.",
+)
 flags.DEFINE_float("recall", 0.99, "Share of the true neighbours that ivf has to find.")
-flags.DEFINE_integer("version", None, "Number of the version; the next one where not given.")
+flags.DEFINE_integer("version", None, "Number of the version; default: one above the highest.")
 
 
 def main() -> None:
-    """Exports and says what was written."""
-    if FLAGS.run_dir is None or FLAGS.output_dir is None:
-        raise UserError("--run_dir and --output_dir are wanted: from where, and where to")
-    run = load_trained_run(FLAGS.run_dir, FLAGS.checkpoint)
-    arguments = FLAGS.lookup, FLAGS.recall, FLAGS.version
-    folder = export_run(
-        run, Path(FLAGS.output_dir), *arguments, say=lambda text: print(text + " ...")
-    )
-    print(describe(folder))
+    """Exports and prints what was written."""
+    from nec_tf.experiments.api import load_run
+    from nec_tf.serving.exporting import describe
+
+    run = load_run(FLAGS.run_dir, FLAGS.checkpoint)
+    arguments = FLAGS.output_dir, FLAGS.lookup, FLAGS.recall, FLAGS.version
+    print(describe(run.export(*arguments, say=lambda text: print(text + " ..."))))
 
 
 if __name__ == "__main__":
-    app.run(startup.guarded(main))
+    app.run(startup.guarded(main, required=["run_dir", "output_dir"]))

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from nec_tf.agents.nec.config import NecConfig as NecConfig
     from nec_tf.environments.atari import make_atari_environment as make_atari_environment
     from nec_tf.environments.gymnasium_env import GymnasiumEnvironment as GymnasiumEnvironment
+    from nec_tf.experiments.api import load_run as load_run
+    from nec_tf.experiments.api import train as train
     from nec_tf.memory import kernels as kernels
     from nec_tf.memory.dnd import (
         DifferentiableNeuralDictionary as DifferentiableNeuralDictionary,
@@ -44,7 +46,9 @@ _MODULES = {
     "WithMemory": "memory.keras_optimizer",
     "encoders": "networks",
     "kernels": "memory",
+    "load_run": "experiments.api",
     "make_atari_environment": "environments.atari",
+    "train": "experiments.api",
 }
 
 __all__ = sorted(_MODULES)

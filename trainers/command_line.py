@@ -1,71 +1,68 @@
-"""Flags that the programs share: the same name for the same thing everywhere."""
+"""Flags that the training programs share, their help, and the call that trains."""
 
 import dataclasses
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from absl import flags
+from absl import app, flags
 
-from nec_tf.experiments import provenance
-from nec_tf.experiments.loop import Experiment
-from nec_tf.experiments.registry import AGENTS, find_agent
-from nec_tf.experiments.run import Run, Settings, default_run_dir
-from nec_tf.experiments.run_lock import RunLock
-from nec_tf.experiments.tasks import Task
+from nec_tf.experiments.registry import AGENTS
+from nec_tf.experiments.settings import Settings, defaults
+from nec_tf.runtime import startup
+
+if TYPE_CHECKING:
+    from nec_tf.experiments.tasks import Task
 
 FLAGS = flags.FLAGS
+_HELP = {"--help", "-help", "-h", "--helpshort", "-helpshort"}
+_TASK, _RUN, _SHARED = "Task", "Run", "Settings that several agents share"
+_DEFINE: dict[type, Callable[..., Any]] = {
+    bool: flags.DEFINE_bool,
+    int: flags.DEFINE_integer,
+    float: flags.DEFINE_float,
+    str: flags.DEFINE_string,
+}
 
 
-def define_run_flags(frames: int, eval_every_frames: int, log_every_frames: int, unit: str) -> None:
-    """Defines the flags of a training program, with its defaults."""
-    flags.DEFINE_string("agent", "nec", f"Agent to train: {', '.join(AGENTS)}.")
-    flags.DEFINE_integer("frames", frames, f"How long to train, in {unit}; a run goes on to more.")
-    flags.DEFINE_integer("seed", 1, "Seed of everything that is chance.")
+def define_task_flag(name: str, default: str, explanation: str) -> None:
+    """Defines a flag that says what is played."""
+    flags.DEFINE_string(name, default, explanation, module_name=_TASK)
+
+
+def define_flags(preset: str, unit: str) -> None:
+    """Defines a flag for every setting of a run and of every agent.
+
+    Args:
+        preset: Preset of settings, "atari" or "small", whose defaults the help shows.
+        unit: What a frame is.
+    """
+    _define_run_flags(preset, unit)
+    for name, field in _settings_of_agents().items():
+        agents = [agent for agent, kind in AGENTS.items() if name in _names(kind.config)]
+        values = {agent: getattr(_preset(agent, preset), name) for agent in agents}
+        _DEFINE[type(field.default)](
+            name,
+            None,
+            f"{field.metadata['help']} (default: {_describe(values)})",
+            module_name=_SHARED if len(agents) > 1 else _heading(agents[0]),
+        )
+
+
+def _define_run_flags(preset: str, unit: str) -> None:
+    values = defaults(preset)
+    for field in dataclasses.fields(Settings):
+        explanation = field.metadata["help"].format(unit=unit)
+        if field.name == "agent":
+            explanation += f": {', '.join(AGENTS)}"
+        default = values[field.name]
+        _DEFINE[type(default)](field.name, default, f"{explanation}.", module_name=_RUN)
     flags.DEFINE_string(
         "run_dir",
         None,
         "Folder of the run; the same command resumes it. (default: runs/<agent>-<task>-<seed>)",
+        module_name=_RUN,
     )
-    flags.DEFINE_integer("num_envs", 1, "Environments that are played side by side.")
-    flags.DEFINE_integer(
-        "eval_every_frames", eval_every_frames, f"From one evaluation to the next, in {unit}."
-    )
-    flags.DEFINE_integer("eval_episodes", 30, "Episodes of an evaluation.")
-    flags.DEFINE_integer(
-        "checkpoint_every_frames", eval_every_frames, f"Between checkpoints, in {unit}."
-    )
-    flags.DEFINE_integer(
-        "log_every_frames", log_every_frames, f"Between rows of metrics.csv, in {unit}."
-    )
-    flags.DEFINE_string(
-        "init_memory",
-        "",
-        "Begin with the memory and network of these exports (folders, commas between them).",
-    )
-    flags.DEFINE_bool("video", True, "Film the best evaluation to videos/best.mp4.")
-
-
-def define_agent_flags(**defaults: Any) -> None:
-    """Defines a flag for every setting of every agent.
-
-    Args:
-        **defaults: Settings for which this program has a default of its own.
-    """
-    define: dict[type, Callable[..., Any]] = {
-        bool: flags.DEFINE_bool,
-        int: flags.DEFINE_integer,
-        float: flags.DEFINE_float,
-        str: flags.DEFINE_string,
-    }
-    for name, field in _settings_of_agents().items():
-        values = {
-            agent: defaults.get(name, own.default)
-            for agent, kind in AGENTS.items()
-            for own in dataclasses.fields(kind.config)
-            if own.name == name
-        }
-        told = ", ".join(f"{agent} {value}" for agent, value in values.items())
-        define[type(field.default)](name, None, f"{field.metadata['help']} (default: {told})")
 
 
 def _settings_of_agents() -> dict[str, dataclasses.Field]:
@@ -77,41 +74,55 @@ def _settings_of_agents() -> dict[str, dataclasses.Field]:
     return fields
 
 
-def settings_from_flags() -> Settings:
-    """Returns the settings that the flags say."""
-    values: dict[str, Any] = {f.name: FLAGS[f.name].value for f in dataclasses.fields(Settings)}
-    return Settings(**values)
+def _names(config: type) -> set[str]:
+    return {field.name for field in dataclasses.fields(config)}
 
 
-def agent_config_from_flags(**defaults: Any) -> Any:
-    """Returns the configuration of the chosen agent: its defaults, and what flags say instead."""
-    kind = find_agent(FLAGS.agent)
-    names = [field.name for field in dataclasses.fields(kind.config)]
-    given = {name for name in _settings_of_agents() if FLAGS[name].value is not None}
-    foreign = sorted(given - set(names))
-    if foreign:
-        raise ValueError(
-            f"--{', --'.join(foreign)} cannot be given: agent {FLAGS.agent!r} has no such setting"
-        )
-    chosen = {name: FLAGS[name].value for name in names if name in given}
-    own = {name: value for name, value in defaults.items() if name in names}
-    return kind.config(**{**own, **chosen})
+def _preset(agent: str, preset: str) -> Any:
+    return getattr(AGENTS[agent].config, preset)()
 
 
-def train(task: Task, **defaults: Any) -> None:
-    """Trains what the flags say on a task, and says where everything is.
+def _describe(values: dict[str, Any]) -> str:
+    """Returns one value if all agents share it, else that of each agent."""
+    if len(set(values.values())) == 1:
+        return str(next(iter(values.values())))
+    return ", ".join(f"{agent} {value}" for agent, value in values.items())
+
+
+def _heading(agent: str) -> str:
+    return f"Settings of {agent} alone"
+
+
+def run(main: Callable[[], None]) -> None:
+    """Runs a training program; `--help` shows its flags by group."""
+    app.run(startup.guarded(main), flags_parser=_parse)
+
+
+def _parse(arguments: list[str]) -> list[str]:
+    if _HELP & {*arguments[1:]}:
+        print(help_text())
+        sys.exit(0)
+    return app.parse_flags_with_usage(arguments)
+
+
+def help_text() -> str:
+    """Returns what the program does and its flags: task, run, shared settings, each agent's own."""
+    groups = [_TASK, _RUN, _SHARED, *map(_heading, AGENTS)]
+    defined = FLAGS.flags_by_module_dict()
+    helps = [FLAGS.module_help(group) for group in groups if group in defined]
+    return "\n".join([sys.modules["__main__"].__doc__ or "", *helps])
+
+
+def train(task: "Task") -> None:
+    """Trains as the flags say, and prints where everything is.
 
     Args:
         task: What is played.
-        **defaults: Settings of the agent for which the program has a default of its own.
     """
-    config = agent_config_from_flags(**defaults)
-    run_dir = FLAGS.run_dir or default_run_dir(FLAGS.agent, task, FLAGS.seed)
-    with RunLock(run_dir):
-        run = Run(run_dir, task, settings_from_flags(), config)
-        provenance.note(run.folder.path)
-        if run.progress.frames:
-            print(f"Going on with {run_dir} at {run.progress.frames:,} frames.")
-        finished = Experiment(run).run()
-    state = "finished" if finished else "saved; the same command goes on"
-    print(f"{run_dir}: {run.progress.frames:,} frames, {state}.")
+    from nec_tf.experiments.trained_run import train_task
+
+    names = [*(field.name for field in dataclasses.fields(Settings)), *_settings_of_agents()]
+    given = {name: FLAGS[name].value for name in names if FLAGS[name].value is not None}
+    run, finished = train_task(task, FLAGS.run_dir, given, print)
+    state = "finished" if finished else "saved; run the same command to resume"
+    print(f"{run.run_dir}: {run.frames:,} {run.task.unit}, {state}.")

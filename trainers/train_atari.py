@@ -4,33 +4,32 @@
   python trainers/train_atari.py --game=ms_pacman --frames=1000000 --seed=2
 
 The run's folder (--run_dir) gets config.json, metrics.csv, TensorBoard events, checkpoints and a
-video of the best evaluation. Ctrl-C saves; the same command goes on; a larger --frames goes on
-further. Frames are emulator frames: one step of the agent is four.
+video of the best evaluation. Ctrl-C saves a checkpoint; run the same command to resume, or raise
+--frames to extend the run. Frames are emulator frames: one step of the agent is four.
 """
 
 from nec_tf.runtime import startup
 
 startup.configure(restart=__name__ == "__main__")
 
-from absl import app, flags
+from absl import flags
 
-from nec_tf.experiments import tasks
 from trainers import command_line
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("game", "Frostbite", "Atari game: Frostbite, ms_pacman, ... (57 of them).")
-flags.DEFINE_string("protocol", "paper", "Rules of play: paper, or machado (sticky actions).")
-command_line.define_run_flags(
-    frames=10_000_000, eval_every_frames=200_000, log_every_frames=10_000, unit="emulator frames"
+command_line.define_task_flag("game", "Frostbite", "Atari game, such as ms_pacman; there are 57.")
+command_line.define_task_flag(
+    "protocol", "paper", "Rules of play: paper, or machado (sticky actions)."
 )
-command_line.define_agent_flags()
-flags.adopt_module_key_flags(command_line)
+command_line.define_flags("atari", unit="emulator frames")
 
 
 def main() -> None:
-    """Trains, or goes on training."""
-    command_line.train(tasks.atari_task(FLAGS.game, FLAGS.protocol))
+    """Trains, or resumes training."""
+    from nec_tf.experiments.tasks import atari_task
+
+    command_line.train(atari_task(FLAGS.game, FLAGS.protocol))
 
 
 if __name__ == "__main__":
-    app.run(startup.guarded(main))
+    command_line.run(main)

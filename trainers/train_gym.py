@@ -1,6 +1,7 @@
 """Trains an agent on any Gymnasium environment with discrete actions.
 
   python trainers/train_gym.py --env=CartPole-v1
+  python trainers/train_gym.py --env=my_module:MyEnv-v0
 
 Frames are steps of the environment here. Everything else is as in train_atari.py.
 """
@@ -9,38 +10,26 @@ from nec_tf.runtime import startup
 
 startup.configure(restart=__name__ == "__main__")
 
-from absl import app, flags
+from absl import flags
 
-from nec_tf.experiments import tasks
 from trainers import command_line
 
 FLAGS = flags.FLAGS
-
-# For a few ten thousand steps of a small problem; measured, see docs/results.md.
-DEFAULTS = {
-    "key_size": 16,
-    "replay_capacity": 20_000,
-    "capacity": 50_000,
-    "epsilon_from": 500,
-    "epsilon_until": 5_000,
-    "epsilon_fall": "linear",
-    "exploration_repeats": 1,  # a pole falls in ten steps
-    "learning_starts": 500,
-    "values_learning_rate": 0.1,
-}
-
-flags.DEFINE_string("env", "CartPole-v1", "Id of a Gymnasium environment.")
-command_line.define_run_flags(
-    frames=30_000, eval_every_frames=5_000, log_every_frames=1_000, unit="steps"
+command_line.define_task_flag(
+    "env", "CartPole-v1", "Gymnasium id: Name-v0, or module:Name-v0 to import a module first."
 )
-command_line.define_agent_flags(**DEFAULTS)
-flags.adopt_module_key_flags(command_line)
+command_line.define_task_flag(
+    "encoder", "auto", "Network: cnn for images, mlp, or auto to choose by the observations."
+)
+command_line.define_flags("small", unit="steps")
 
 
 def main() -> None:
-    """Trains, or goes on training."""
-    command_line.train(tasks.gym_task(FLAGS.env), **DEFAULTS)
+    """Trains, or resumes training."""
+    from nec_tf.experiments.tasks import gym_task
+
+    command_line.train(gym_task(FLAGS.env, FLAGS.encoder))
 
 
 if __name__ == "__main__":
-    app.run(startup.guarded(main))
+    command_line.run(main)

@@ -6,11 +6,12 @@ reproduces its own summary tables; the random score of Video Pinball is 0.0 ther
 
 import csv
 import dataclasses
-import difflib
 import importlib.resources
 import re
 
-__all__ = ["GAMES", "Game", "find_game"]
+from nec_tf.runtime.errors import UserError, did_you_mean
+
+__all__ = ["GAMES", "Game", "find_game", "is_game"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,20 +49,20 @@ def find_game(name: str) -> Game:
     `ALE/MsPacman-v5` are one game.
 
     Raises:
-        ValueError: No game has that name; the message gives the nearest names.
+        UserError: No game has that name; the message gives the nearest names.
     """
     game = _BY_NORMALISED_NAME.get(_normalise(name))
     if game is None:
-        raise ValueError(f"unknown game {name!r}: {_suggestion(name)}")
+        plain = name.removeprefix("ALE/").removesuffix("-v5")
+        suggestion = did_you_mean(plain, [one.name for one in GAMES.values()])
+        everything = f"nec_tf.environments.games.GAMES lists all {len(GAMES)} games"
+        raise UserError(f"unknown game {name!r}: {f'{suggestion} {everything}'.strip()}")
     return game
 
 
-def _suggestion(name: str) -> str:
-    matches = difflib.get_close_matches(_normalise(name), _BY_NORMALISED_NAME, n=3)
-    # A dict rather than a set: keeps the nearest first when a game matches under both its names.
-    nearest = list(dict.fromkeys(_BY_NORMALISED_NAME[match].name for match in matches))
-    did_you_mean = f"did you mean {' or '.join(nearest)}? " if nearest else ""
-    return f"{did_you_mean}nec_tf.environments.games.GAMES lists all {len(GAMES)} games"
+def is_game(name: str) -> bool:
+    """Returns whether `find_game` finds a game."""
+    return _normalise(name) in _BY_NORMALISED_NAME
 
 
 def _normalise(name: str) -> str:

@@ -13,6 +13,8 @@ from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
+from nec_tf.runtime.errors import UserError
+
 __all__ = ["GymnasiumEnvironment", "SingleGymnasiumEnvironment"]
 
 
@@ -47,7 +49,8 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
 
         Raises:
             TypeError: `envs` is not a sequence of Gymnasium environments or their factories.
-            ValueError: A space is not supported, or the members do not fit together.
+            UserError: A space is not supported.
+            ValueError: The members do not fit together.
         """
         # Members are reset one by one in `_step`, never all together by the base class.
         super().__init__(handle_auto_reset=False)
@@ -257,7 +260,7 @@ def _build(
 
 def _observation_spec(space: gymnasium.Space) -> array_spec.BoundedArraySpec:
     if not isinstance(space, gymnasium.spaces.Box):
-        raise ValueError(
+        raise UserError(
             f"observation space {space} is not supported: it must be a Box. "
             "gymnasium.wrappers.FlattenObservation turns Discrete, Tuple and Dict into one"
         )
@@ -280,7 +283,7 @@ def _compact(bounds: np.ndarray) -> np.ndarray:
 
 def _action_spec(space: gymnasium.Space) -> array_spec.BoundedArraySpec:
     if not isinstance(space, gymnasium.spaces.Discrete) or space.start != 0:
-        raise ValueError(
+        raise UserError(
             f"action space {space} is not supported: it must be Discrete and start at 0"
         )
     num_actions: Any = space.n  # Gymnasium's type for it is any NumPy scalar.

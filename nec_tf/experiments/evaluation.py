@@ -28,7 +28,7 @@ EVALUATION_COLUMNS = (
 
 
 class Episode(NamedTuple):
-    """One episode: its undiscounted return and what it takes to play it again."""
+    """One episode: its undiscounted return, and the seed and actions that repeat it."""
 
     score: float
     seed: int
@@ -36,10 +36,10 @@ class Episode(NamedTuple):
 
 
 class Evaluator:
-    """Plays evaluation episodes side by side, one forward pass for all that are not over."""
+    """Plays evaluation episodes in parallel, with one forward pass for all unfinished ones."""
 
     def __init__(self, task: Task, policy: tf_policy.TFPolicy, episodes: int) -> None:
-        """An evaluator of so many episodes."""
+        """Makes an evaluator of `episodes` episodes."""
         self._task = task
         self._policy = policy
         self._episodes = episodes
@@ -49,18 +49,18 @@ class Evaluator:
     def play(
         self,
         seed: int,
-        over: Callable[[int], Any] = lambda count: None,
+        on_finished: Callable[[int], Any] = lambda count: None,
         before_step: Callable[[], Any] = lambda: None,
     ) -> list[Episode]:
         """Plays the first episode of each environment.
 
-        Those that are over leave when they are half of the batch: a graph knows only one size, so
-        that each size costs a trace, and the longest episodes are several times as long as most.
+        Finished episodes are removed once they are half of the batch. Each batch size costs a
+        trace of the policy, and the longest episodes are several times as long as most.
 
         Args:
-            seed: Decides how they begin.
-            over: Told how many are over, each time that another one is.
-            before_step: Called before each step; may raise to break off.
+            seed: Random seed of the environments.
+            on_finished: Called with the number of finished episodes, each time it grows.
+            before_step: Called before each step; may raise to stop.
         """
         environment = self._task.environment(self._episodes, seed, evaluation=True)
         seeds = environment.seed(seed)
@@ -87,7 +87,7 @@ class Evaluator:
             ended = playing & (time_step.step_type == ts.StepType.LAST)
             if ended.any():
                 playing &= ~ended
-                over(self._episodes - int(playing.sum()))
+                on_finished(self._episodes - int(playing.sum()))
         environment.close()
         return [
             Episode(float(score), member_seed, taken)
@@ -101,7 +101,7 @@ class Evaluator:
 
 
 def summarise(task: Task, episodes: list[Episode]) -> dict[str, float]:
-    """Returns mean, median and spread of the scores, human-normalised where that is known."""
+    """Returns mean, median and spread of the scores, and per cent of human if that is known."""
     scores = np.array([episode.score for episode in episodes])
     summary = {
         "eval_mean": float(scores.mean()),
@@ -115,7 +115,7 @@ def summarise(task: Task, episodes: list[Episode]) -> dict[str, float]:
 
 
 def record_video(task: Task, episode: Episode, path: Path) -> None:
-    """Plays an episode again, from its seed and actions, and films it."""
+    """Plays an episode again, from its seed and actions, and writes a video of it."""
     env = task.make_env(True)
     env.reset(seed=episode.seed)
     fps = task.steps_per_second

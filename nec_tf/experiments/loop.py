@@ -1,4 +1,4 @@
-"""The one experiment loop: act, learn, log, evaluate, save; for any agent and any task."""
+"""The training loop: act, learn, log, evaluate, save; for any agent and any task."""
 
 import sys
 import time
@@ -10,19 +10,21 @@ from tqdm import tqdm
 
 from nec_tf.experiments.evaluation import EVALUATION_COLUMNS, Evaluator, record_video, summarise
 from nec_tf.experiments.evaluation_log import EvaluationLog, EvaluationRecord
+from nec_tf.experiments.metrics_log import MetricsLog
 from nec_tf.experiments.run import Run
-from nec_tf.experiments.run_folder import MetricsLog
 from nec_tf.experiments.stopping import StopRequest
+from nec_tf.runtime.errors import DamagedCheckpoint
 
-_CHUNK = 50  # steps of the driver between two looks at the clock
+_CHUNK = 50  # agent steps between two checks of what is due
 _ON_A_TERMINAL = sys.stderr.isatty()
 
 
 class Experiment:
-    """A run: made or resumed from its folder, then `run` to its end or to Ctrl-C."""
+    """Trains a run to its end or to Ctrl-C."""
 
     def __init__(self, run: Run) -> None:
-        """Prepares to go on where the run stands."""
+        """Opens the run's folder for writing."""
+        run.folder.write_config()
         self._run = run
         self._evaluator = Evaluator(run.task, run.learner.agent.policy, run.settings.eval_episodes)
         self._returns = EpisodeReturns()
@@ -37,7 +39,10 @@ class Experiment:
         run.checkpoints.drop_bests_after(run.progress.handled_frames)
 
     def run(self) -> bool:
-        """Trains to the end; returns False where Ctrl-C came first, or a polite kill. Saves."""
+        """Trains to the end and saves; returns False if Ctrl-C or kill stopped it before.
+
+        An unexpected error, such as a bug in an environment, is raised after saving.
+        """
         settings, progress = self._run.settings, self._run.progress
         with self._stop, self._bar() as bar:
             try:
@@ -48,23 +53,51 @@ class Experiment:
                         time_step = self._run.learner.run(
                             self._run.environment, _CHUNK, time_step, [self._returns]
                         )
-                        taken = self._returns.take_steps() * self._run.task.frames_per_step
+                        taken = self._count_frames()
                         self._clock.trained(taken, time.monotonic() - began)
-                        progress.frames += taken
+                        bar.total = max(settings.frames, progress.frames)  # keeps it a bar
                         bar.update(taken)
                     self._stop.check()
                     self._evaluate_log_save(bar)
             except KeyboardInterrupt:
                 bar.set_description("saving")
-                progress.wall_seconds = self._clock.seconds()
-                self._run.save()
+                self._save()
                 return False
+            except DamagedCheckpoint:
+                raise
+            except Exception as error:
+                self._save_after(error)
+                raise
             finally:
                 self._log.flush()
         return True
 
+    def _count_frames(self) -> int:
+        """Adds the steps since the last call to the progress; returns them in frames."""
+        taken = self._returns.take_steps() * self._run.task.frames_per_step
+        self._run.progress.frames += taken
+        return taken
+
+    def _save(self) -> None:
+        self._run.progress.wall_seconds = self._clock.seconds()
+        self._run.save()
+
+    def _save_after(self, error: Exception) -> None:
+        """Saves a run that an error ends; a note of the error says where it can be resumed."""
+        self._count_frames()
+        frames = f"{self._run.progress.frames:,} {self._run.task.unit}"
+        try:
+            self._save()
+        except Exception as second:
+            error.add_note(f"The run could not be saved at {frames} ({second}).")
+        else:
+            error.add_note(
+                f"The run was saved at {frames} to {self._run.folder.path}; run the same command"
+                " again to resume it."
+            )
+
     def _evaluate_log_save(self, bar: tqdm) -> None:
-        """Evaluates, logs and saves, each when it is due; what Ctrl-C breaks off is due again."""
+        """Evaluates, logs and saves, each when it is due; after Ctrl-C it is due again."""
         settings, progress = self._run.settings, self._run.progress
         done = progress.frames >= settings.frames
         evaluation: dict[str, float] = {}
@@ -91,10 +124,10 @@ class Experiment:
             total=self._run.settings.frames,
             initial=self._run.progress.frames,
             desc=f"{self._run.settings.agent} {self._run.task.name}",
-            unit="frame",
+            unit=f" {self._run.task.unit}",
             unit_scale=True,
             dynamic_ncols=True,
-            mininterval=0.5 if _ON_A_TERMINAL else 30.0,  # a log file wants fewer lines
+            mininterval=0.5 if _ON_A_TERMINAL else 30.0,  # fewer lines in a log file
             smoothing=0.1,
         )
 
@@ -107,24 +140,25 @@ class Experiment:
         speed = bar.format_dict["rate"] or 0.0
         self._log.write(progress.frames, {**metrics, **evaluation}, frames_per_second=speed)
         shown = {"return": "episode_return", "Q": "q", "loss": "loss", "memory": "memory"}
-        postfix = {name: f"{metrics[key]:.4g}" for name, key in shown.items() if key in metrics}
+        postfix = {name: _short(metrics[key]) for name, key in shown.items() if key in metrics}
         if evaluation:
-            postfix["eval"] = f"{evaluation['eval_mean']:.4g}"
+            postfix["eval"] = _short(evaluation["eval_mean"])
         bar.set_postfix(postfix, refresh=False)
 
     def _evaluate(self, bar: tqdm) -> dict[str, float]:
-        """Evaluates with seeds of its own and films the best evaluation so far."""
+        """Evaluates with seeds of its own and records the best evaluation so far."""
         seed = self._run.seed_for("evaluate")
         self._run.learner.begin_evaluation(seed)
 
-        def tell(over: int) -> None:
+        def show(finished: int) -> None:
             total = self._run.settings.eval_episodes
-            # A log file wants one line and not thirty.
-            bar.set_description(f"evaluating {over}/{total}", refresh=not over or _ON_A_TERMINAL)
+            # One line in a log file, not thirty.
+            refresh = not finished or _ON_A_TERMINAL
+            bar.set_description(f"evaluating {finished}/{total}", refresh=refresh)
 
-        tell(0)
+        show(0)
         diagnostics = self._run.learner.diagnose(seed)
-        episodes = self._evaluator.play(seed, tell, self._stop.check)
+        episodes = self._evaluator.play(seed, show, self._stop.check)
         summary = summarise(self._run.task, episodes)
         scores = [episode.score for episode in episodes]
         self._evaluations.write(
@@ -138,11 +172,11 @@ class Experiment:
         seen = self._evaluator.last_observation
         if seen is not None and seen.ndim == 3:
             tiles = np.concatenate(list(np.moveaxis(seen, -1, 0)), axis=1)[..., None]
-            self._log.write_image(self._run.progress.frames, "what_the_agent_sees", tiles)
+            self._log.write_image(self._run.progress.frames, "evaluation/observation", tiles)
         best = self._run.progress.best_evaluation
         if best is None or summary["eval_mean"] > best:
             self._run.progress.best_evaluation = summary["eval_mean"]
-            if self._run.settings.video:
+            if self._run.settings.video and self._run.task.renders:
                 folder = self._run.folder.path / "videos"
                 folder.mkdir(exist_ok=True)
                 record_video(self._run.task, max(episodes), folder / "best.mp4")
@@ -175,11 +209,16 @@ class _Clock:
         return round(frames / seconds, 1) if frames else None
 
 
+def _short(value: float) -> str:
+    """Returns a number as 0.1234, 12.34 or 10.0k."""
+    return tqdm.format_sizeof(value) if abs(value) >= 1_000 else f"{value:.4g}"
+
+
 class EpisodeReturns:
     """An observer that counts steps and adds up rewards, episode by episode."""
 
     def __init__(self) -> None:
-        """Nothing seen yet."""
+        """Starts with no episodes."""
         self._running: np.ndarray | float = 0.0
         self._finished: list[float] = []
         self._steps = 0

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from nec_tf.runtime.errors import UserError
 from nec_tf.serving import memory_files
 
 
@@ -22,10 +23,10 @@ def import_memories(agent: Any, paths: Sequence[str], own: dict[str, Any] | None
         How many entries the agent holds now.
 
     Raises:
-        ValueError: Something does not fit; the message says what.
+        UserError: Something does not fit; the message says what.
     """
     if not hasattr(agent, "dnd"):
-        raise ValueError("this agent has no memory that another one could be imported into")
+        raise UserError("this agent has no memory: exported memories cannot be imported into it")
     memories = [memory_files.load(_find(Path(path))) for path in paths]
     if agent.dnd.sizes.any():
         memories.insert(0, memory_files.of_layer(agent.dnd, agent.embedding, own or {}))

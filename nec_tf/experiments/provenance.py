@@ -8,7 +8,7 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parents[2]
 _FILE = "commands.txt"
-_ROUNDING, _USUAL = "TF_ENABLE_ONEDNN_OPTS", "1"  # decides the last digits; `trainers.program`
+_ROUNDING, _USUAL = "TF_ENABLE_ONEDNN_OPTS", "1"  # decides the last digits; `runtime.startup`
 
 
 def note(run_dir: Path) -> None:

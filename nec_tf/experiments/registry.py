@@ -5,7 +5,6 @@ imported when they are needed: programs show their flags without TensorFlow.
 """
 
 import dataclasses
-import difflib
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from nec_tf.agents.lambda_returns.config import QStarLambdaConfig, RetraceLambda
 from nec_tf.agents.mfec.config import MfecConfig, MfecVaeConfig
 from nec_tf.agents.nec.config import NecLearnerConfig
 from nec_tf.agents.prioritised.config import PrioritisedConfig
-from nec_tf.runtime.errors import UserError
+from nec_tf.runtime.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
     from nec_tf.agents.learner import Learner
@@ -66,9 +65,31 @@ AGENTS = {
 def find_agent(name: str) -> AgentKind:
     """Returns an agent by its name; a wrong name gets the nearest ones."""
     if name not in AGENTS:
-        near = difflib.get_close_matches(name, AGENTS) or list(AGENTS)
-        raise UserError(f"unknown agent {name!r}: did you mean {' or '.join(near)}?")
+        suggestion = did_you_mean(name, AGENTS) or f"agents are {', '.join(AGENTS)}"
+        raise UserError(f"unknown agent {name!r}: {suggestion}")
     return AGENTS[name]
+
+
+def make_config(agent: str, preset: str, **given: Any) -> Any:
+    """Returns the configuration of an agent.
+
+    Args:
+        agent: Its name.
+        preset: Method of its configuration class: "atari" or "small".
+        **given: Settings that differ from the preset.
+
+    Raises:
+        UserError: The agent has no such setting, or a value is not valid.
+    """
+    config = find_agent(agent).config
+    names = [field.name for field in dataclasses.fields(config)]
+    unknown = sorted({*given} - {*names})
+    if unknown:
+        suggestion = did_you_mean(unknown[0], names)
+        raise UserError(
+            f"agent {agent!r} has no setting {', '.join(unknown)}. {suggestion}".strip()
+        )
+    return getattr(config, preset)(**given)
 
 
 def make_learner(

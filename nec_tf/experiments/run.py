@@ -1,7 +1,7 @@
 """A run: a task, settings, an agent's configuration, and what has been learned so far."""
 
 import dataclasses
-import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,55 +11,14 @@ import tensorflow as tf
 from nec_tf.experiments.checkpoints import Checkpoints, State
 from nec_tf.experiments.memory_import import import_memories
 from nec_tf.experiments.registry import find_agent, make_learner
+from nec_tf.experiments.run_files import read_config
 from nec_tf.experiments.run_folder import RunFolder
+from nec_tf.experiments.run_lock import RunLock
+from nec_tf.experiments.settings import Settings
 from nec_tf.experiments.tasks import Task, task_from
 from nec_tf.runtime.errors import UserError
 
 _RENAMED = {"seen_to": "handled_frames"}  # names in older checkpoints
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """What a run is, beside its task and its agent's configuration. Frames are the environment's.
-
-    Attributes:
-        agent: Name in the registry.
-        frames: How long to train, all sessions together.
-        seed: Of everything that is chance.
-        num_envs: Environments side by side.
-        eval_every_frames: From one evaluation to the next.
-        eval_episodes: Episodes of an evaluation.
-        checkpoint_every_frames: From one checkpoint to the next.
-        log_every_frames: From one row of `metrics.csv` to the next.
-        video: Whether the best evaluation is filmed.
-        init_memory: Exported memories to begin with, folders with commas between them.
-    """
-
-    agent: str
-    frames: int
-    seed: int
-    num_envs: int
-    eval_every_frames: int
-    eval_episodes: int
-    checkpoint_every_frames: int
-    log_every_frames: int
-    video: bool
-    init_memory: str = ""
-
-    def __post_init__(self) -> None:
-        """Refuses what cannot be meant."""
-        for name in (
-            "frames",
-            "num_envs",
-            "eval_every_frames",
-            "eval_episodes",
-            "checkpoint_every_frames",
-            "log_every_frames",
-        ):
-            if getattr(self, name) < 1:
-                raise ValueError(f"--{name} must be at least 1, not {getattr(self, name)}")
-        if self.seed < 0:
-            raise ValueError(f"--seed must not be negative, not {self.seed}")
 
 
 @dataclasses.dataclass
@@ -69,8 +28,8 @@ class Progress:
     Attributes:
         frames: Trained on.
         handled_frames: Frames up to which evaluations, metrics and checkpoints are complete.
-        episodes: Finished, as far as metrics tell.
-        best_evaluation: Mean score.
+        episodes: Finished episodes up to the last row of metrics.
+        best_evaluation: Mean score of the best evaluation.
         wall_seconds: Of training, evaluating and saving, all sessions together.
     """
 
@@ -82,17 +41,18 @@ class Progress:
 
 
 class Run:
-    """What a run is made of, new or as its newest checkpoint has it.
+    """The parts of a run, new or as a checkpoint has it.
 
     Attributes:
         task: What is played.
-        settings: What the run is.
-        folder: Where it keeps its files.
+        settings: Settings of the run.
+        config: Configuration of its agent.
+        folder: Folder of its files.
         checkpoints: Its checkpoints.
         environment: For training.
         learner: The agent, and what it learns with.
         progress: How far it is.
-        resumed: Whether there was a checkpoint to go on from.
+        resumed: Whether there was a checkpoint.
     """
 
     def __init__(
@@ -103,7 +63,7 @@ class Run:
         config: Any,
         checkpoint: str = "newest",
     ) -> None:
-        """Opens the folder of a run and goes on where it stands.
+        """Makes a run, and restores its checkpoint if it has one. Writes nothing.
 
         Raises:
             UserError: The folder is of another configuration.
@@ -111,6 +71,7 @@ class Run:
         """
         self.task = task
         self.settings = settings
+        self.config = config
         kind = find_agent(settings.agent)
         described = {**task.description, **dataclasses.asdict(settings)}
         self.folder = RunFolder(run_dir, {**described, "config": dataclasses.asdict(config)})
@@ -122,11 +83,11 @@ class Run:
         self._variables = tf.train.Checkpoint(**self.learner.trackables())
         self.checkpoints = Checkpoints(self.folder.path)
         self.progress = self._resume(checkpoint)
-        # An episode that was under way is not gone on with: each session begins its own.
+        # Unfinished episodes are not resumed: each session begins its own.
         self.environment.seed(self.seed_for("train"))
 
     def seed_for(self, purpose: str) -> int:
-        """Returns a seed for one purpose at this time, unlike that of any other."""
+        """Returns a seed that differs between purposes and between frames."""
         words = [self.settings.seed, *purpose.encode(), self.progress.frames]
         return int(np.random.SeedSequence(words).generate_state(1)[0])
 
@@ -162,10 +123,7 @@ class Run:
 
 def load_run(run_dir: str | Path, checkpoint: str = "newest") -> Run:
     """Returns the run of a folder, made from its `config.json` and a checkpoint, if it has one."""
-    path = Path(run_dir) / "config.json"
-    if not path.exists():
-        raise UserError(f"{run_dir} is not the folder of a run: it has no config.json")
-    recorded = json.loads(path.read_text())
+    recorded = read_config(Path(run_dir))
     config_class, config = find_agent(recorded["agent"]).config, recorded.pop("config")
     unknown = sorted({*config} - {field.name for field in dataclasses.fields(config_class)})
     if unknown:
@@ -198,6 +156,17 @@ def load_trained_run(run_dir: str | Path, checkpoint: str = "newest") -> Run:
             " (--checkpoint_every_frames), at its end, and when Ctrl-C or kill stops it"
         )
     return run
+
+
+def import_into_run(run_dir: str | Path, memories: Sequence[str]) -> int:
+    """Puts exported memories into a run and saves it; returns how many entries it has now."""
+    read_config(Path(run_dir))  # refuses a folder without a run before the lock makes it
+    with RunLock(run_dir):
+        run = load_run(run_dir)
+        own = {"run_dir": str(run_dir), "frames": run.progress.frames}
+        entries = import_memories(run.learner.agent, memories, own)
+        run.save()
+    return entries
 
 
 def default_run_dir(agent: str, task: Task, seed: int) -> str:

@@ -62,4 +62,4 @@ def task_name(config: dict[str, Any]) -> str:
 
 def gym_task_name(env_id: str) -> str:
     """Returns the short name of a Gymnasium environment, for file names."""
-    return env_id.lower().replace("/", "-")
+    return env_id.lower().replace("/", "-").replace(":", "-")

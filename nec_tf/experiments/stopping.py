@@ -1,39 +1,41 @@
-"""Ctrl-C and `kill`, heard where nothing is half done."""
+"""Ctrl-C and `kill` stop a run between two steps of the loop."""
 
 import signal
+import threading
 from types import FrameType
 from typing import Any
 
 
 class StopRequest:
-    """Notes that somebody asked to stop; `check` raises it at a moment of the loop's choice.
+    """Records SIGINT and SIGTERM; `check` raises `KeyboardInterrupt` where it is called.
 
-    Python would raise `KeyboardInterrupt` wherever it is: between two halves of a write to the
-    memory, or inside of TensorFlow, which takes it for an error of its own.
+    Python would raise it anywhere: in the middle of a write to the memory, or inside of TensorFlow,
+    which reports it as an error of its own.
     """
 
-    _SIGNALS = (signal.SIGINT, signal.SIGTERM)  # clusters and `kill` ask by the second
+    _SIGNALS = (signal.SIGINT, signal.SIGTERM)  # clusters and `kill` send the second
 
     def __init__(self) -> None:
-        """Nobody asked."""
-        self._asked = False
+        """Starts without a request."""
+        self._requested = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "StopRequest":
-        """Begins to listen; only Python's main thread can."""
-        self._before = {number: signal.signal(number, self._note) for number in self._SIGNALS}
+        """Replaces the signal handlers; not in other threads, where Python forbids it."""
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._note) for number in self._SIGNALS}
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leaves signals to whoever had them before."""
+        """Restores the signal handlers."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
     def check(self) -> None:
-        """Raises `KeyboardInterrupt` where somebody asked."""
-        if self._asked:
+        """Raises `KeyboardInterrupt` if a signal came."""
+        if self._requested:
             raise KeyboardInterrupt
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         del number, frame
-        self._asked = True
+        self._requested = True

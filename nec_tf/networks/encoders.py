@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+#: Height and width of the smallest images that the convolutions of `nature_dqn` fit into.
+SMALLEST_SCREEN = 36
 _NO_LENGTH = 1e-12  # squared: a key of zeros stays where it is
 
 
@@ -85,6 +87,7 @@ def mlp(
     key_size: int = 64,
     hidden: Sequence[int] = (64, 64),
     seed: int | None = None,
+    pixels: bool = False,
 ) -> tf.keras.Model:
     """Fully connected layers for vector observations.
 
@@ -93,14 +96,17 @@ def mlp(
         key_size: Length of the key `h`.
         hidden: Units of the hidden layers.
         seed: Seed of the initial weights.
+        pixels: Whether observations are uint8 from 0 to 255, which are scaled to at most 1.
 
     Returns:
-        A model from float32 [B, *observation_shape] to float32 [B, key_size].
+        A model from float32 or uint8 [B, *observation_shape] to float32 [B, key_size].
     """
     initial = _initialisers(seed)
+    shape, dtype = tuple(observation_shape), tf.uint8 if pixels else tf.float32
     return tf.keras.Sequential(
         [
-            tf.keras.layers.InputLayer(tuple(observation_shape)),
+            tf.keras.layers.InputLayer(shape, dtype=dtype),
+            *([CentredPixels()] if pixels else []),
             tf.keras.layers.Flatten(),
             *[tf.keras.layers.Dense(units, "tanh", **next(initial)) for units in hidden],
             tf.keras.layers.Dense(key_size, **next(initial)),

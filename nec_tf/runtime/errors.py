@@ -1,5 +1,8 @@
 """Errors that programs report as one sentence instead of a traceback."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class UserError(ValueError):
     """A request that cannot be met. The message says what was wrong and what to do about it."""
@@ -7,3 +10,10 @@ class UserError(ValueError):
 
 class DamagedCheckpoint(Exception):
     """A checkpoint that cannot be read or written."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Returns "did you mean ...?" with the nearest of the known names, "" if none is near."""
+    by_lower_case = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(name.lower(), by_lower_case, n=3)
+    return f"did you mean {' or '.join(by_lower_case[one] for one in near)}?" if near else ""

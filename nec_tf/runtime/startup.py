@@ -6,17 +6,20 @@ Programs call `configure` before they import anything that imports TensorFlow.
 import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+from absl import flags
 
 from nec_tf.runtime.errors import DamagedCheckpoint, UserError
 
 _TUNABLES = "GLIBC_TUNABLES"
-# Seconds. While an update searches neighbours, an emulator step releases Python's lock a dozen times
-# and would wait 0.005 s for it each time; measured, see docs/experiments.md.
+_GIN_CONTEXT = "\n  In call to configurable"  # gin adds it to errors of configurations
+# Seconds. While an update searches neighbours, an emulator step releases Python's lock a dozen
+# times and would wait 0.005 s for it each time; measured, see docs/experiments.md.
 _SWITCH_INTERVAL = 0.00002
 
 
-def configure(restart: bool) -> None:
+def configure(restart: bool, headless: bool = True) -> None:
     """Tunes this process; variables that are already set in the environment are kept.
 
     - Memory in huge pages, by restarting the program (`_restart_with_huge_pages`).
@@ -26,19 +29,23 @@ def configure(restart: bool) -> None:
     - oneDNN. TensorFlow leaves it off on processors that it does not know; an update takes 23
       instead of 34 ms with it (docs/experiments.md).
     - A short switch interval of Python's threads.
-    - Rendering without a screen or a sound card.
+    - Rendering without a screen or a sound card, if `headless`.
+    - A program finds modules in the current folder, as `python -m` does: --env=my_module:MyEnv-v0.
 
     Args:
         restart: Whether the process may restart itself: True for a program (`__name__ ==
             "__main__"`), False if it is imported.
+        headless: Whether the process opens no windows.
     """
     if restart:
         _restart_with_huge_pages()
+        sys.path.append(os.getcwd())
     half = max(1, len(os.sched_getaffinity(0)) // 2)
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(half))
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
-    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    if headless:
+        os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     sys.setswitchinterval(_SWITCH_INTERVAL)
 
 
@@ -55,11 +62,15 @@ def _restart_with_huge_pages() -> None:
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
-def guarded(main: Callable[[], None]) -> Callable[[list[str]], None]:
+def guarded(main: Callable[[], None], required: Sequence[str] = ()) -> Callable[[list[str]], None]:
     """Returns an absl main function that reports expected failures as one sentence.
 
     Exit code 2 stands for a request that cannot be met, 1 for a failure on the way. Any other
     error keeps its traceback.
+
+    Args:
+        main: The program.
+        required: Names of flags that must be given.
     """
 
     def run(arguments: list[str]) -> None:
@@ -68,9 +79,13 @@ def guarded(main: Callable[[], None]) -> Callable[[list[str]], None]:
                 raise UserError(
                     f"unknown argument {arguments[1]!r}: flags have the form --name=value"
                 )
+            for name in required:
+                if not flags.FLAGS[name].value:
+                    raise UserError(f"--{name} is required: {flags.FLAGS[name].help}")
             main()
         except UserError as error:
-            _exit(2, str(error))
+            notes = getattr(error, "__notes__", [])
+            _exit(2, " ".join([str(error).split(_GIN_CONTEXT)[0], *notes]))
         except DamagedCheckpoint as error:
             _exit(1, str(error))
         except OSError as error:

@@ -11,6 +11,9 @@ import grpc
 import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_service_pb2_grpc
+from tf_agents.environments import py_environment
+from tf_agents.trajectories import time_step as ts
+from tqdm import tqdm
 
 from nec_tf.runtime.errors import UserError
 
@@ -123,3 +126,15 @@ def _checked(actions: np.ndarray, count: int, server: str) -> np.ndarray:
             f" {actions.dtype} of the shape {list(actions.shape)}: {actions.reshape(-1)[:3]}"
         )
     return actions.astype(np.int64)
+
+
+def play(environment: py_environment.PyEnvironment, policy: RemotePolicy) -> float:
+    """Returns the score of one game in a batch of one environment, which is closed."""
+    step, score = environment.reset(), 0.0
+    with tqdm(desc="playing", unit=" steps") as bar:
+        while step.step_type[0] != ts.StepType.LAST:
+            step = environment.step(policy(step.observation))
+            score += float(step.reward[0])
+            bar.update()
+    environment.close()
+    return score

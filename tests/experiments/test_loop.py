@@ -9,7 +9,8 @@ from nec_tf.agents.nec.config import NecLearnerConfig
 from nec_tf.experiments.evaluation import Evaluator
 from nec_tf.experiments.evaluation_log import read_evaluations
 from nec_tf.experiments.loop import EpisodeReturns, Experiment
-from nec_tf.experiments.run import Run, Settings, load_trained_run
+from nec_tf.experiments.run import Run, load_trained_run
+from nec_tf.experiments.settings import Settings
 from nec_tf.experiments.tasks import gym_task
 
 FIRST, MID, LAST = ts.StepType.FIRST, ts.StepType.MID, ts.StepType.LAST

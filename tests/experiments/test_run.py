@@ -3,7 +3,8 @@ import json
 import pytest
 
 from nec_tf.agents.nec.config import NecLearnerConfig
-from nec_tf.experiments.run import Run, Settings, load_run, load_trained_run
+from nec_tf.experiments.run import Run, load_run, load_trained_run
+from nec_tf.experiments.settings import Settings
 from nec_tf.experiments.tasks import gym_task
 from nec_tf.runtime.errors import UserError
 
@@ -25,7 +26,7 @@ CONFIG = NecLearnerConfig(
 
 @pytest.fixture
 def run_dir(tmp_path):
-    Run(tmp_path, gym_task("CartPole-v1"), SETTINGS, CONFIG)
+    Run(tmp_path, gym_task("CartPole-v1"), SETTINGS, CONFIG).folder.write_config()
     return tmp_path
 
 
@@ -60,5 +61,5 @@ def test_nothing_is_trained_without_a_checkpoint(run_dir):
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"has no config\.json"):
+    with pytest.raises(UserError, match=r"not a run.s folder: there is no .*config\.json"):
         load_run(tmp_path)

@@ -9,7 +9,8 @@ from nec_tf.agents.dqn.learner import DqnLearner
 from nec_tf.agents.lambda_returns.config import QStarLambdaConfig, RetraceLambdaConfig
 from nec_tf.agents.prioritised.config import PrioritisedConfig
 from nec_tf.experiments.loop import Experiment
-from nec_tf.experiments.run import Run, Settings
+from nec_tf.experiments.run import Run
+from nec_tf.experiments.settings import Settings
 from nec_tf.experiments.tasks import gym_task
 
 FRAMES = 600

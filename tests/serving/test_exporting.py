@@ -24,7 +24,8 @@ from nec_tf.agents.mfec.config import MfecConfig
 from nec_tf.agents.nec.config import NecLearnerConfig
 from nec_tf.experiments.exporting import export_run, visited_states
 from nec_tf.experiments.loop import Experiment
-from nec_tf.experiments.run import Run, Settings, load_run
+from nec_tf.experiments.run import Run, load_run
+from nec_tf.experiments.settings import Settings
 from nec_tf.experiments.tasks import atari_task
 from nec_tf.memory.entries import Entries
 from nec_tf.runtime.errors import UserError
@@ -353,9 +354,9 @@ def test_the_programs_export_and_import(run, tmp_path):
 @pytest.mark.parametrize(
     ("name", "flags", "message"),
     [
-        ("export_policy", ["--run_dir=nowhere", "--output_dir=out"], "not the folder of a run"),
-        ("export_policy", [], "--run_dir and --output_dir"),
-        ("import_memory", ["--run_dir=nowhere"], "--memory and --run_dir"),
+        ("export_policy", ["--run_dir=nowhere", "--output_dir=out"], "not a run's folder"),
+        ("export_policy", [], "--run_dir is required"),
+        ("import_memory", ["--run_dir=nowhere"], "--memory is required"),
         ("serving_client", ["--model=m"], "either --game or --env"),
     ],
 )

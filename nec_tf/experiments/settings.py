@@ -1,0 +1,74 @@
+"""Settings of a run beside its task and its agent's configuration. Needs no TensorFlow."""
+
+import dataclasses
+from typing import Any, Self
+
+from nec_tf.runtime.errors import UserError
+
+#: Defaults of a run by the preset of its task. Frames are emulator frames in Atari (1 agent step =
+#: 4 frames) and steps elsewhere.
+PRESETS: dict[str, dict[str, Any]] = {
+    "atari": {
+        "frames": 10_000_000,  # the paper's longest learning curves
+        "eval_every_frames": 200_000,
+        "checkpoint_every_frames": 200_000,
+        "log_every_frames": 10_000,
+    },
+    "small": {
+        "frames": 30_000,
+        "eval_every_frames": 5_000,
+        "checkpoint_every_frames": 5_000,
+        "log_every_frames": 1_000,
+    },
+}
+_EVERY_PRESET = {"agent": "nec", "seed": 1, "num_envs": 1, "eval_episodes": 30, "video": True}
+
+
+def _explained(explanation: str, **default: Any) -> Any:
+    return dataclasses.field(metadata={"help": explanation}, **default)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Settings of a run; the metadata of each field explains it. Frames are the environment's."""
+
+    agent: str = _explained("Agent to train")
+    frames: int = _explained(
+        "Total length of training in {unit}; raise it to extend a finished run"
+    )
+    seed: int = _explained("Random seed")
+    num_envs: int = _explained("Environments that are played in parallel")
+    eval_every_frames: int = _explained("Length of training between evaluations, in {unit}")
+    eval_episodes: int = _explained("Episodes of an evaluation")
+    checkpoint_every_frames: int = _explained("Length of training between checkpoints, in {unit}")
+    log_every_frames: int = _explained("Length of training between rows of metrics.csv, in {unit}")
+    video: bool = _explained("Record the best evaluation to videos/best.mp4")
+    init_memory: str = _explained(
+        "Exported memories to start with, and their network: folders, separated by commas",
+        default="",
+    )
+
+    @classmethod
+    def preset(cls, name: str, **given: Any) -> Self:
+        """Returns the defaults of a preset, "atari" or "small", with the given ones replaced."""
+        return cls(**{**defaults(name), **given})
+
+    def __post_init__(self) -> None:
+        """Validates the settings."""
+        for name in (
+            "frames",
+            "num_envs",
+            "eval_every_frames",
+            "eval_episodes",
+            "checkpoint_every_frames",
+            "log_every_frames",
+        ):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.seed < 0:
+            raise UserError(f"seed must not be negative, but it is {self.seed}")
+
+
+def defaults(preset: str) -> dict[str, Any]:
+    """Returns the default of every setting by its name."""
+    return {**_EVERY_PRESET, **PRESETS[preset], "init_memory": ""}
