@@ -29,6 +29,8 @@ def save_result(run_dir: Path, results_dir: Path, name: str = "") -> Path:
     Raises:
         UserError: There is no such run, or it has no evaluation yet.
     """
+    if "/" in name:
+        raise UserError(f"name must be one word without /, not {name!r}")
     config = read_config(run_dir)
     evaluations = [row for row in read_metrics(run_dir) if row.get("eval_mean")]
     if not evaluations:

@@ -83,3 +83,8 @@ def test_what_is_no_run_or_has_no_evaluation_is_refused(tmp_path):
     with pytest.raises(UserError, match="has no evaluation yet"):
         save_result(folder, tmp_path)
     assert not (tmp_path / "nec").exists()
+
+
+def test_a_name_that_is_a_path_is_refused(tmp_path):
+    with pytest.raises(UserError, match="one word without /"):
+        save_result(make_run(tmp_path / "run"), tmp_path, "../nec")
