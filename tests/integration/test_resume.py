@@ -1,13 +1,16 @@
-"""A run that was stopped and resumed logs the same, to the last bit, as one that went on."""
+"""Runs of agents without a memory: exact stop and resume, and export."""
 
 import shutil
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from nec_tf.agents.dqn.config import DqnConfig
 from nec_tf.agents.dqn.learner import DqnLearner
 from nec_tf.agents.lambda_returns.config import QStarLambdaConfig, RetraceLambdaConfig
 from nec_tf.agents.prioritised.config import PrioritisedConfig
+from nec_tf.experiments.exporting import export_run
 from nec_tf.experiments.loop import Experiment
 from nec_tf.experiments.run import Run
 from nec_tf.experiments.settings import Settings
@@ -71,3 +74,16 @@ def test_the_test_above_sees_a_forgotten_state(tmp_path, monkeypatch):
     monkeypatch.setattr(DqnLearner, "restore_arrays", forgetful)
     with pytest.raises(AssertionError):
         test_stop_and_resume_is_exact("dqn", tmp_path)
+
+
+@pytest.mark.parametrize("agent", CONFIGS)
+def test_an_export_acts_greedily_by_the_network(agent, tmp_path):
+    run = Run(tmp_path / "run", gym_task("CartPole-v1"), settings(agent, 150), CONFIGS[agent])
+    Experiment(run).run()
+    loaded = tf.saved_model.load(str(export_run(run, tmp_path / "export")))
+    states = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    served = loaded.signatures["serving_default"](observation=tf.constant(states))
+    q = run.learner.agent._q_network(states)[0].numpy()
+    np.testing.assert_allclose(served["q_values"], q, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(served["action"], q.argmax(axis=1))
+    assert "action" in loaded.signatures
