@@ -1,4 +1,4 @@
-"""Errors that name the argument: what was wrong with it, and what it has to be."""
+"""Argument checks: errors name the argument, what it is and what it must be."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def require_shape(name: str, shape: Sequence[int | None], expected: Sequence[int | None]) -> None:
-    """Refuses a shape that is known and does not fit; None fits any length."""
+    """Raises `ValueError` if a known dimension differs from the expected one; None fits any."""
     fits = len(shape) == len(expected) and all(
         want is None or have is None or have == want
         for have, want in zip(shape, expected, strict=True)
@@ -17,14 +17,14 @@ def require_shape(name: str, shape: Sequence[int | None], expected: Sequence[int
 
 
 def require_finite(name: str, array: np.ndarray) -> None:
-    """Refuses NaN and infinity."""
+    """Raises `ValueError` if the array holds NaN or infinity."""
     if not np.isfinite(array).all():
         place = np.argwhere(~np.isfinite(array))[0]
         raise ValueError(f"{name} must be finite, but {name}{place.tolist()} is {array[*place]}")
 
 
 def require_actions(actions: np.ndarray, num_actions: int) -> None:
-    """Refuses what is not an action."""
+    """Raises `ValueError` unless all actions are integers from 0 to `num_actions` - 1."""
     if actions.dtype.kind not in "iu":
         raise ValueError(f"actions must be integers, not {actions.dtype}")
     unknown = (actions < 0) | (actions >= num_actions)

@@ -1,4 +1,4 @@
-"""Whether the parts of a memory do what they should, on states of which the returns are known."""
+"""Health of a memory, measured on states whose returns are known."""
 
 import math
 from typing import NamedTuple
@@ -10,18 +10,19 @@ from nec_tf.memory.entries import Entries
 
 
 class Diagnostics(NamedTuple):
-    """Means over some states; NaN where there was nothing to tell.
+    """Means over some states; NaN if there was nothing to measure.
 
     Attributes:
         recall: Share of the p nearest neighbours that the index found.
-        nearest_weight: Weight of the nearest neighbour; 1/p where all count the same.
-        outermost: Median distance from a state to the outermost of its neighbours. Keys of length
-            `l` that have nothing in common are `sqrt(2) l` apart: so far off, nobody is near.
-        key_drift: How far the stored key of a state is from what the network makes of the state
-            now, in units of its median distance from its neighbours. Beyond 1, the memory is no
-            longer found where it was put.
-        q_bias: Q less the return that the state had.
-        q_correlation: Between Q and these returns.
+        nearest_weight: Weight of the nearest neighbour; 1/p if all weigh the same.
+        outermost: Median distance from a state to the outermost of its neighbours. Unrelated
+            (orthogonal) keys of length `l` are `sqrt(2) l` apart; a figure near this means that a
+            state has no near neighbours.
+        key_drift: Distance from the stored key of a state to its key by the current network, in
+            units of the median distance to its neighbours. Above 1, a lookup of the state no longer
+            finds its own entry.
+        q_bias: Mean of Q - return.
+        q_correlation: Correlation of Q and return.
     """
 
     recall: float
@@ -39,32 +40,32 @@ def diagnose(
     returns: np.ndarray,
     state_ids: np.ndarray,
 ) -> Diagnostics:
-    """Looks up states in the memories of the actions taken; leaves no trace.
+    """Looks up states in the memories of the actions taken; changes nothing.
 
     Args:
         dnd: The memory.
-        queries: Keys that the network makes of the states now, [n, key_size].
+        queries: Keys of the states by the current network, [n, key_size].
         actions: Actions taken, int64 [n].
-        returns: Their returns, [n].
-        state_ids: Which states these are, int64 [n].
+        returns: Returns of the states, [n].
+        state_ids: Ids of the states, int64 [n].
     """
     found = dnd.neighbours(queries, actions)
     q = np.sum(found.weights * found.values, axis=(1, 2))
     stored = np.full(queries.shape, np.nan, np.float32)  # NaN: the state is not stored
-    hits = wanted = 0
+    hits = total = 0
     for action in np.unique(actions):
-        own, entries = actions == action, dnd.entries(action)  # one action's keys at a time
+        own, entries = actions == action, dnd.entries(action)  # one action at a time saves memory
         stored[own] = _keys_of(entries, state_ids[own])
         nearest = _nearest_rows(entries, queries[own], found.rows.shape[-1])
         hits += sum(map(_common, nearest, found.rows.numpy()[own, 0]))
-        wanted += nearest.size
+        total += nearest.size
     typical = np.median(found.distances[:, 0], axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         drift = np.linalg.norm(stored - queries, axis=1) / typical
         correlation = np.corrcoef(q, returns)[0, 1] if len(q) > 1 else math.nan
     known = drift[np.isfinite(drift)]
     return Diagnostics(
-        recall=hits / wanted if wanted else math.nan,
+        recall=hits / total if total else math.nan,
         nearest_weight=float(np.mean(np.max(found.weights, axis=(1, 2)))),
         outermost=float(np.median(np.max(found.distances, axis=(1, 2)))),
         key_drift=float(np.median(known)) if len(known) else math.nan,

@@ -18,13 +18,13 @@ from nec_tf.runtime.errors import UserError
 
 
 class Neighbours(NamedTuple):
-    """What stands behind an answer; nearest first.
+    """The neighbours behind a lookup, nearest first. Places without a neighbour are 0.
 
     Attributes:
-        rows: int64 [B, A, p], the entries' rows in the tables; 0 where there is none.
-        distances: [B, A, p], Euclidean; 0 where there is none.
-        weights: `w_i`, [B, A, p]; 0 where there is none.
-        values: `v_i`, [B, A, p]; 0 where there is none.
+        rows: Rows of the tables, int64 [B, A, p].
+        distances: Euclidean, [B, A, p].
+        weights: `w_i`, [B, A, p].
+        values: `v_i`, [B, A, p].
     """
 
     rows: tf.Tensor
@@ -33,21 +33,39 @@ class Neighbours(NamedTuple):
     values: tf.Tensor
 
 
+@tf.keras.utils.register_keras_serializable("nec_tf")
 class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
-    """Memories of keys and values, one for each action, that are looked up and written.
+    """A memory of keys and values for each action: the DND of the paper.
 
-    A lookup is the kernel-weighted mean of the values of the p nearest keys, with gradients to the
-    query, to the keys and to the values that took part. It counts as a use of these entries, unless
-    `training=False`. A write appends an entry or, where the state is known, updates its value and
-    puts the new key in the place of the old one; in a full memory the entry that was least recently
-    a neighbour goes.
+    A lookup returns the kernel-weighted mean of the values of the p nearest keys, with gradients to
+    the query and to the keys and values of the neighbours. It marks the neighbours as used, unless
+    `training=False`. A write appends an entry. If the state is known, its value is updated and its
+    key replaced instead. A full memory overwrites the entry that was least recently used.
 
-    Defined at the edges: the lookup of an empty memory is 0 and has no gradient; with fewer than p
+    >>> import numpy as np
+    >>> from nec_tf import DifferentiableNeuralDictionary
+    >>> dnd = DifferentiableNeuralDictionary(
+    ...     num_actions=2, key_size=3, capacity=100, num_neighbours=5, index="exact"
+    ... )
+    >>> known = dnd.write(actions=[0, 1], keys=np.eye(2, 3), values=[1.0, 5.0])
+    >>> dnd.sizes
+    array([1, 1])
+    >>> dnd(np.zeros([1, 3])).numpy()  # Q-values [B, A]
+    array([[1., 5.]], dtype=float32)
+
+    Special cases: the lookup of an empty memory is 0 and has no gradient; with fewer than p
     entries all of them are neighbours; a query equal to a key is looked up like any other; a batch
-    of writes does what its entries would do one after the other.
+    of writes has the result of writing its entries one after the other.
 
-    Lookup and write work eagerly and inside `tf.function`. Keys and values checkpoint; the
-    neighbour indices are built again after a restore.
+    Lookup and write work eagerly and inside `tf.function`. Checkpoints, `save_weights` and
+    `model.save("model.keras")` save the entries; the neighbour indices are rebuilt afterwards.
+    Train the entries with `RowRMSProp`, in Keras' `fit` through `WithMemory`.
+
+    Threads: between `begin_reading` and `end_reading` other threads may look up, and every method
+    that changes the memory raises `RuntimeError`; see `nec_tf.memory.store`.
+
+    Attributes:
+        tables: Keys, values and other columns of all entries.
     """
 
     def __init__(
@@ -63,20 +81,20 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         recognise_by_key: bool = True,
         **kwargs: Any,
     ) -> None:
-        """Empty memories.
+        """Makes empty memories.
 
         Args:
-            num_actions: How many memories, `A`.
-            key_size: Length of a key.
-            capacity: The most entries of one memory.
+            num_actions: Number of memories, `A`.
+            key_size: Number of elements of a key.
+            capacity: Largest number of entries of one memory.
             num_neighbours: `p`.
             kernel: `k`: a kernel, its name or its configuration.
-            alpha: Step of the update of a known state's value, in (0, 1].
+            alpha: Step size of the update of a known state's value, in (0, 1].
             keep_larger: Whether a known state keeps the larger value instead, as in MFEC.
-            index: Who finds neighbours: "scann" or "exact".
-            recognise_by_key: Whether a state is known by its exact key, as in the paper; if not,
-                each write brings ids of the states.
-            **kwargs: As in every Keras layer: `name`, `dtype`.
+            index: Neighbour search: "scann" (approximate) or "exact".
+            recognise_by_key: Whether a state is known if its exact key is stored, as in the paper;
+                if not, each write gets ids of the states.
+            **kwargs: Arguments of every Keras layer: `name`, `dtype`.
         """
         super().__init__(**kwargs)
         for name, value in (
@@ -108,11 +126,11 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
             writing.keep_larger if keep_larger else writing.move_by(alpha),
             recognise_by_key,
         )
-        self._restored = _RestoreWatch(self._store.invalidate)
+        self._restored = _RestoreHook(self._store.invalidate)
 
     @property
     def sizes(self) -> np.ndarray:
-        """Entries in the memory of each action, int64 [A]."""
+        """Number of entries of each action, int64 [A]."""
         return self._store.sizes
 
     @property
@@ -123,21 +141,24 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
     def sync(self) -> None:
         """Brings the neighbour indices up to date with the tables.
 
-        Lookups do this on their own. Call it before looking up in several threads: until the next
-        change, lookups then only read.
+        Lookups and `begin_reading` do this on their own.
         """
         self._store.sync()
 
     def begin_reading(self) -> None:
-        """Forbids changes until `end_reading`: another thread is about to look up."""
+        """Forbids changes until `end_reading`; call it before another thread looks up."""
         self._store.begin_reading()
 
     def end_reading(self) -> None:
         """Ends one `begin_reading`."""
         self._store.end_reading()
 
+    def require_no_readers(self) -> None:
+        """Raises `RuntimeError` while a thread reads, now or when the graph runs."""
+        self._on_host(self._check_readers, [], tf.int64, [])
+
     def entries(self, action: int | None = None) -> Entries:
-        """Returns a copy of the entries of one action, or of all, ordered by action and row."""
+        """Returns a copy of the entries of one action or of all, ordered by action and row."""
         rows = self._store.rows(action)
         tables = self.tables
         return Entries(
@@ -152,17 +173,17 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
     def call(
         self, queries: tf.Tensor, actions: tf.Tensor | None = None, training: bool | None = None
     ) -> tf.Tensor:
-        """Looks up values, as `lookup` does; `training=False` leaves no trace in the memory."""
+        """Returns `lookup`; with `training=False` the neighbours are not marked as used."""
         return self.lookup(queries, actions, stamp=training is not False)
 
     def candidates(self, queries: np.ndarray | tf.Tensor) -> np.ndarray:
-        """Asks the neighbour indices of all actions, now and outside of any graph.
+        """Searches the neighbour indices of all actions, eagerly.
 
         Args:
             queries: `h`, [B, key_size].
 
         Returns:
-            Candidate rows for `lookup_from_candidates` with the same queries, int64 [B, A, c].
+            Rows for `lookup_from_candidates` with the same queries, int64 [B, A, candidates].
         """
         return self._find_on_host(tf.convert_to_tensor(queries))
 
@@ -176,11 +197,11 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
 
         Args:
             queries: `h`, [B, key_size].
-            actions: In whose memory to look, integers [B]; in every one where None.
-            stamp: Whether it counts as a use of the neighbours, which keeps them from eviction.
+            actions: Action whose memory each query is looked up in, integers [B]; None for all.
+            stamp: Whether to mark the neighbours as used, which delays their eviction.
 
         Returns:
-            [B, A] for every action, [B] for given ones.
+            [B, A] for all actions, [B] for given ones.
         """
         queries = self._floats(queries)
         rows = self._find(queries, actions, stamp)
@@ -196,11 +217,13 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
     def lookup_from_candidates(
         self, queries: tf.Tensor, candidates: tf.Tensor, stamp: bool = True
     ) -> tf.Tensor:
-        """Returns `lookup` of every action without gradients: each key is measured only once.
+        """Returns `lookup` of all actions, without gradients; distances are computed only once.
+
+        Equation 1 again: `nec_tf.memory.lookup` says why it is not shared with `lookup`.
 
         Args:
             queries: `h`, [B, key_size].
-            candidates: What `candidates(queries)` returned.
+            candidates: The result of `candidates(queries)`.
             stamp: As in `lookup`.
 
         Returns:
@@ -213,11 +236,11 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         return tf.reduce_sum(weights * tf.gather(self.tables.values, rows), axis=-1)
 
     def neighbours(self, queries: tf.Tensor, actions: tf.Tensor | None = None) -> Neighbours:
-        """Returns the neighbours behind `lookup(queries, actions)`; leaves no trace in the memory.
+        """Returns the neighbours behind `lookup(queries, actions)`; does not mark them as used.
 
         Args:
             queries: `h`, [B, key_size].
-            actions: Integers [B], or None for all; then `A` below is 1.
+            actions: Integers [B], then `A` is 1 in the result; None for all.
         """
         queries = self._floats(queries)
         rows = self._find(queries, actions, stamp=False)
@@ -240,18 +263,18 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         """Writes entries in their order: known states are updated, others appended.
 
         Args:
-            actions: To whose memory each belongs, integers [n].
+            actions: Action of each entry, integers [n].
             keys: `h`, [n, key_size].
             values: `Q^(N)`, [n].
-            state_ids: Which states these are, int64 [n] (see `nec_tf.recognition`); wanted exactly
-                where the layer does not recognise states by their keys.
+            state_ids: Ids of the states, int64 [n] (see `nec_tf.memory.state_ids`); required if
+                `recognise_by_key` is False, else not allowed.
 
         Returns:
-            How many were known states, an int64 scalar.
+            The number of known states, an int64 scalar.
 
         Raises:
-            ValueError: Where an argument cannot be right; the memory is unchanged then. Inside
-                `tf.function`, what depends on content raises `tf.errors.InvalidArgumentError`.
+            ValueError: An argument is invalid; the memory is unchanged. Inside `tf.function`, an
+                error that depends on content is a `tf.errors.InvalidArgumentError`.
         """
         if (state_ids is None) != self.recognise_by_key:
             raise ValueError(
@@ -269,11 +292,11 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         self.load_entries(Entries.empty(self.key_size))
 
     def load_entries(self, entries: Entries) -> None:
-        """Replaces the whole content, such as by entries from `nec_tf.serving.memory_files`.
+        """Replaces the whole content, for example by entries from `nec_tf.serving.memory_files`.
 
         Raises:
-            UserError: The entries are not valid, or an action has more than `capacity` of them;
-                nothing is changed then.
+            UserError: The entries are not valid, or an action has more than `capacity` of them; the
+                memory is unchanged.
         """
         entries.require_valid(self.num_actions, self.key_size)
         counts = entries.counts(self.num_actions)
@@ -282,23 +305,24 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
                 f"actions: entries of each action are {counts.tolist()}; there are"
                 f" {self.num_actions} actions with room for {self.capacity} each"
             )
-        self._store.require_no_readers()
-        self.tables.replace(entries)
         self._store.invalidate()
+        self.tables.replace(entries)
 
     def keys_moved(self, rows: tf.Tensor, distances: tf.Tensor) -> None:
-        """Hears that an optimizer moved keys, so that the indices can follow.
+        """Registers that an optimizer moved keys, so that the indices get them.
+
+        Call `require_no_readers` before moving keys.
 
         Args:
-            rows: Of the tables, int64 [n], each once.
-            distances: How far the key in each row moved, [n].
+            rows: Rows of the tables, int64 [n], each once.
+            distances: Distance by which the key in each row moved, [n].
         """
         drift = self.tables.drift
         drift.scatter_add(tf.IndexedSlices(distances, rows))
         self._on_host(self._note_moved, [rows, tf.gather(drift, rows)], tf.int64, [])
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what the constructor takes."""
+        """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
             "num_actions": self.num_actions,
@@ -313,21 +337,21 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         }
 
     def set_weights(self, weights: Sequence[np.ndarray]) -> None:
-        """Takes what `get_weights` of a layer like this one returned."""
-        super().set_weights(weights)
+        """Replaces the content by `get_weights()` of a layer with the same arguments."""
         self._store.invalidate()
+        super().set_weights(weights)
 
     def save_own_variables(self, store: dict[str, Any]) -> None:
-        """Puts the tables into Keras' own file formats."""
+        """Saves the tables in a `.keras` or `.weights.h5` file."""
         for name, variable in self.tables.by_name().items():
             store[name] = variable.numpy()
 
     def load_own_variables(self, store: dict[str, Any]) -> None:
-        """Takes the tables out of Keras' own file formats."""
+        """Loads the tables from a `.keras` or `.weights.h5` file."""
+        self._store.invalidate()
         for name, variable in self.tables.by_name().items():
             if name in store:
                 variable.assign(store[name])
-        self._store.invalidate()
 
     def compute_output_shape(self, input_shape: tf.TensorShape) -> tf.TensorShape:
         """Returns the shape of a lookup of all actions."""
@@ -369,7 +393,7 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         values: tf.Tensor,
         state_ids: tf.Tensor | None = None,
     ) -> int:
-        """Checks everything before the first change."""
+        """Checks all arguments before the first change."""
         entries = {"actions": actions.numpy(), "keys": keys.numpy(), "values": values.numpy()}
         if state_ids is not None:
             entries["state_ids"] = state_ids.numpy()
@@ -380,6 +404,10 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         require_finite("keys", entries["keys"])
         require_finite("values", entries["values"])
         return self._store.write(**entries) if count else 0
+
+    def _check_readers(self) -> int:
+        self._store.require_no_readers()
+        return 0
 
     def _note_moved(self, rows: tf.Tensor, drift: tf.Tensor) -> int:
         self._store.moved(rows.numpy(), drift.numpy())
@@ -392,35 +420,38 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         dtype: tf.DType,
         shape: Sequence[int | None],
     ) -> tf.Tensor:
-        """Calls a Python function, now or when the graph runs; its answer has no gradient."""
+        """Calls a Python function, now or when the graph runs; its result has no gradient."""
         if tf.executing_eagerly():
             return tf.convert_to_tensor(function(*inputs), dtype)
-        # The handles go in so that TensorFlow keeps the order of this call and of all that reads or
-        # writes the tables; it orders stateful operations by the resources they are given.
+        # The handles are inputs because TensorFlow orders stateful operations by the resources they
+        # take: this call then keeps its place among the reads and writes of the tables.
         handles = [variable.handle for variable in self.tables.variables]
         count = len(inputs)
-        answer = tf.py_function(lambda *given: function(*given[:count]), [*inputs, *handles], dtype)
-        answer.set_shape(shape)
-        return tf.stop_gradient(answer)
+        result = tf.py_function(lambda *given: function(*given[:count]), [*inputs, *handles], dtype)
+        result.set_shape(shape)
+        return tf.stop_gradient(result)
 
 
-class _RestoreWatch(tf.train.experimental.PythonState):
-    """Part of every checkpoint, so that the layer hears when one is restored."""
+class _RestoreHook(tf.train.experimental.PythonState):
+    """Calls a function whenever a checkpoint is restored, before the variables are assigned.
 
-    def __init__(self, heard: Callable[[], None]) -> None:
+    TensorFlow has no event for this; it restores the Python state of a checkpoint first.
+    """
+
+    def __init__(self, on_restore: Callable[[], None]) -> None:
         super().__init__()
-        self._heard = heard
+        self._on_restore = on_restore
 
     def serialize(self) -> str:
         return "nec_tf memory, format 1"
 
     def deserialize(self, string_value: str) -> None:
         del string_value
-        self._heard()
+        self._on_restore()
 
 
 def _integers(name: str, given: tf.Tensor) -> tf.Tensor:
-    # A hint would round NumPy's floats; without one, an empty list would not be integers.
+    # With a dtype hint NumPy floats would be rounded; without one an empty list would be floats.
     hint = None if hasattr(given, "dtype") else tf.int64
     tensor = tf.convert_to_tensor(given, dtype_hint=hint)
     if not tensor.dtype.is_integer:

@@ -1,9 +1,9 @@
-"""Which entry goes when a memory is full: the one that was least recently a neighbour.
+"""Eviction: a full memory overwrites the entry that was least recently a neighbour.
 
-Paper, section 3.3. Exact, though neither lookups nor writes order the table: lookups only stamp the
-rows they return, and a short queue of the oldest rows is taken when the last one has run out. A row
-that was stamped since it was queued is passed over. No row outside the queue can be older than
-those in it, because stamps only rise.
+Paper, section 3.3. Neither lookups nor writes sort the table: lookups only stamp the rows that they
+return. When the queue is empty, it is filled with the rows of the oldest stamps. A row that was
+stamped after it was queued is skipped. This is exact: stamps only rise, so no row outside the queue
+can be older than a row in it.
 """
 
 from collections.abc import Callable, Container
@@ -19,20 +19,20 @@ class EvictionQueue:
     """The oldest rows of one memory, oldest first; the lower row number goes first in a tie."""
 
     def __init__(self, read_stamps: Callable[[np.ndarray], np.ndarray]) -> None:
-        """An empty queue.
+        """Makes an empty queue.
 
         Args:
-            read_stamps: From rows int64 [n] to their stamps int64 [n], as they are now.
+            read_stamps: From rows int64 [n] to their current stamps int64 [n].
         """
         self._read_stamps = read_stamps
         self.clear()
 
     def clear(self) -> None:
-        """Forgets the queue, as after a restore."""
+        """Empties the queue, as after a restore."""
         self._queue(np.empty(0, np.int64), np.empty(0, np.int64))
 
     def begin_batch(self) -> None:
-        """Drops what has been a neighbour since it was queued; call before the first `pop`."""
+        """Drops rows that were used since they were queued; call before the first `pop`."""
         rows, stamps = self._rows[self._next :], self._stamps[self._next :]
         unchanged = self._read_stamps(rows) == stamps
         self._queue(rows[unchanged], stamps[unchanged])
@@ -42,8 +42,8 @@ class EvictionQueue:
 
         Args:
             rows: All rows of the memory, int64 [n], ascending.
-            written: Rows that this batch has written, with stamps that may not be in the table yet.
-            commit: Puts those stamps into the table.
+            written: Rows that this batch has written; their stamps may not be in the table yet.
+            commit: Writes those stamps to the table.
         """
         while True:
             while self._next < len(self._rows):

@@ -1,4 +1,4 @@
-"""An optimizer with which `model.fit` trains a Keras model that has a memory inside."""
+"""An optimizer for `model.fit` of a Keras model that contains a memory."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,18 +9,29 @@ from nec_tf.memory.row_rmsprop import RowRMSProp
 
 
 class WithMemory(tf.keras.optimizers.Optimizer):
-    """Gives the memory's gradients to `RowRMSProp`, and all others to an optimizer of Keras.
+    """Applies the memory's gradients with `RowRMSProp` and all others with a Keras optimizer.
 
-    Keras' own optimizers cannot take the tables: these grow, and most of their rows have no
-    gradient.
+    Keras' own optimizers cannot train the tables of a memory: the tables grow, and most rows have
+    no gradient.
+
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from nec_tf import DifferentiableNeuralDictionary, RowRMSProp, WithMemory
+    >>> memory = DifferentiableNeuralDictionary(2, 3, num_neighbours=1, index="exact")
+    >>> known = memory.write(actions=[0, 1], keys=np.eye(2, 3), values=[1.0, 5.0])
+    >>> model = tf.keras.Sequential([tf.keras.layers.Dense(3), memory])
+    >>> model.compile(WithMemory("adam", RowRMSProp(memory, 0.1, 0.1)), "mse")
+    >>> history = model.fit(np.ones([8, 4]), np.zeros([8, 2]), verbose=0)
+    >>> memory.tables.values.numpy()[1:].round(1)  # towards 0, from 1 and 5
+    array([0.6, 4.6], dtype=float32)
     """
 
     def __init__(self, optimizer: tf.keras.optimizers.Optimizer | str, memory: RowRMSProp) -> None:
-        """An optimizer of a model.
+        """Makes an optimizer of a model.
 
         Args:
-            optimizer: Of all but the memory: an optimizer or its name.
-            memory: Of the memory's keys and values.
+            optimizer: Optimizer, or its name, of all variables outside the memory.
+            memory: Optimizer of the memory's keys and values.
         """
         self._others = tf.keras.optimizers.get(optimizer)
         super().__init__(name="with_memory")
@@ -28,12 +39,12 @@ class WithMemory(tf.keras.optimizers.Optimizer):
 
     @property
     def iterations(self) -> tf.Variable:
-        """How many steps were taken."""
+        """Number of steps taken."""
         return self._others.iterations
 
     @property
     def learning_rate(self) -> Any:
-        """That of all but the memory."""
+        """Learning rate of the variables outside the memory."""
         return self._others.learning_rate
 
     def build(self, var_list: Iterable[tf.Variable]) -> None:
@@ -58,5 +69,9 @@ class WithMemory(tf.keras.optimizers.Optimizer):
         return self._others.apply_gradients(others, name=name)
 
     def get_config(self) -> dict[str, Any]:
-        """Refuses: a memory's optimizer belongs to one memory and is not made of words."""
-        raise NotImplementedError("save the weights (model.save_weights), not the optimizer")
+        """Raises `NotImplementedError`: the optimizer refers to one memory."""
+        raise NotImplementedError(
+            "WithMemory refers to a memory and cannot be saved: save an uncompiled model,"
+            " tf.keras.Model(model.inputs, model.outputs).save('model.keras'), and compile it again"
+            " after loading"
+        )

@@ -1,4 +1,4 @@
-"""Kernels `k(h, h_i)`: how much a neighbour at a distance counts (paper, section 3.1 and 4).
+"""Kernels `k(h, h_i)`: the weight of a neighbour by its distance (paper, sections 3.1 and 4).
 
 Each kernel is a function of the squared distance `d2 = ||h - h_i||^2`. Lookup uses its logarithm:
 normalised weights are then a softmax, which stays finite however far away the neighbours are.
@@ -11,7 +11,7 @@ from typing import Protocol
 import tensorflow as tf
 
 DELTA = 1e-3  # paper, section 4
-_ALONE = 80.0  # the logarithm of a weight beside which 1 is nothing; finite in float32
+_MATCH_LOG_WEIGHT = 80.0  # exp(80) outweighs any number of 1s and is finite in float32
 
 
 class Kernel(Protocol):
@@ -29,12 +29,12 @@ class Kernel(Protocol):
 
 @dataclass(frozen=True)
 class InverseDistance:
-    """`k = 1 / (d^2 + delta)`: heavy tails, and the mean where all are near (paper, section 4)."""
+    """`k = 1 / (d^2 + delta)`: heavy tails; the mean if all are near (paper, section 4)."""
 
     delta: float = DELTA
 
     def __post_init__(self) -> None:
-        """Refuses a delta at which a query equal to a key would divide by zero."""
+        """Validates `delta`: with 0, a query equal to a key would divide by zero."""
         _require_positive("delta", self.delta)
 
     def __call__(self, d2: tf.Tensor) -> tf.Tensor:
@@ -52,12 +52,12 @@ class InverseDistance:
 
 @dataclass(frozen=True)
 class Gaussian:
-    """`k = exp(-d^2 / (2 sigma^2))`: all but the nearest are suppressed (paper, section 4)."""
+    """`k = exp(-d^2 / (2 sigma^2))`: suppresses all but the nearest (paper, section 4)."""
 
     sigma: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuses a width that is not one."""
+        """Validates `sigma`."""
         _require_positive("sigma", self.sigma)
 
     def __call__(self, d2: tf.Tensor) -> tf.Tensor:
@@ -75,7 +75,7 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class Mean:
-    """`k = 1`: every neighbour counts the same, as in MFEC (Blundell et al., 2016)."""
+    """`k = 1`: all neighbours weigh the same, as in MFEC (Blundell et al., 2016)."""
 
     def __call__(self, d2: tf.Tensor) -> tf.Tensor:
         """See `Kernel`."""
@@ -92,17 +92,17 @@ class Mean:
 
 @dataclass(frozen=True)
 class MeanOrMatch:
-    """An exact match counts alone, otherwise all count the same: the lookup of MFEC.
+    """The value of an exact match, else the mean of all neighbours: the lookup of MFEC.
 
-    `k` is so large where the squared distance is at most `within` that nothing else has weight. The
-    same state does not always get the same key to the last digit: networks and products round
-    differently in batches of different sizes. Of several matches the mean counts.
+    If the squared distance is at most `within`, `k` is so large that other neighbours have no
+    weight. The tolerance is needed because networks round differently in batches of different
+    sizes, so that the last digits of a state's key vary. Several matches are averaged.
     """
 
     within: float = 1e-6
 
     def __post_init__(self) -> None:
-        """Refuses a width that is not one."""
+        """Validates `within`."""
         _require_positive("within", self.within)
 
     def __call__(self, d2: tf.Tensor) -> tf.Tensor:
@@ -111,7 +111,7 @@ class MeanOrMatch:
 
     def log(self, d2: tf.Tensor) -> tf.Tensor:
         """See `Kernel`."""
-        return tf.where(d2 <= self.within, tf.constant(_ALONE, d2.dtype), 0.0)
+        return tf.where(d2 <= self.within, tf.constant(_MATCH_LOG_WEIGHT, d2.dtype), 0.0)
 
     def log_slope(self, d2: tf.Tensor) -> tf.Tensor:
         """See `Kernel`."""
@@ -133,7 +133,7 @@ def serialise(kernel: Kernel) -> dict:
 
 
 def get(identifier: Kernel | str | dict) -> Kernel:
-    """Returns a kernel from itself, its name or its configuration, as Keras' own `get` do."""
+    """Returns a kernel, given a kernel, its name or its configuration, as Keras' `get` does."""
     if isinstance(identifier, InverseDistance | Gaussian | Mean | MeanOrMatch):
         return identifier
     parameters = dict(identifier) if isinstance(identifier, dict) else {"name": identifier}
@@ -149,10 +149,10 @@ def normalised_weights(kernel: Kernel, d2: tf.Tensor, present: tf.Tensor) -> tf.
     Args:
         kernel: The kernel `k`.
         d2: Squared distances, [..., p].
-        present: Which of the p places hold a neighbour, bool [..., p].
+        present: False for places without a neighbour, bool [..., p].
 
     Returns:
-        Weights [..., p]: 0 where no neighbour is, all 0 where none is present at all.
+        Weights [..., p]; 0 for places without a neighbour.
     """
     lowest = d2.dtype.min
     log_k = tf.where(present, tf.maximum(kernel.log(d2), lowest), lowest)

@@ -1,4 +1,16 @@
-"""The mathematics of a lookup: equations 1 and 2 of the paper, and their gradients."""
+"""The mathematics of a lookup: equations 1 and 2 of the paper, and their gradients.
+
+Equation 1, `o = sum_i w_i v_i`, is computed in three places, because each needs something else:
+
+- `weighted_sum`, here: with gradients to queries, keys and values, for training.
+- `DifferentiableNeuralDictionary.lookup_from_candidates`: without gradients, for acting. `nearest`
+  has measured the distances already; measuring again would gather every key twice.
+- `nec_tf.serving.frozen_memory.FrozenMemory`: in an exported graph, which has only stock
+  operations, other tables and its own search; the weights are also returned by `explain`.
+
+All three take the weights, equation 2, from `nec_tf.memory.kernels.normalised_weights`, and tests
+compare their results.
+"""
 
 import tensorflow as tf
 
@@ -21,13 +33,13 @@ def squared_distances(queries: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
 def nearest(
     keys: tf.Variable, queries: tf.Tensor, candidates: tf.Tensor, p: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the p candidates that are nearest by the keys as they are, nearest first.
+    """Returns the p candidates whose current keys are nearest, nearest first.
 
     Args:
         keys: `h_i`, [rows, key_size].
         queries: `h`, [B, key_size].
         candidates: Rows [B, A, c], c at least p; 0 for none.
-        p: How many neighbours.
+        p: Number of neighbours.
 
     Returns:
         Rows [B, A, p], and their squared distances [B, A, p], without gradients.
@@ -42,18 +54,18 @@ def nearest(
 def weighted_sum(
     kernel: Kernel, queries: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, present: tf.Tensor
 ) -> tf.Tensor:
-    """Equation 1: `o = sum_i w_i v_i` over the neighbours that are present, 0 where there is none.
+    """Equation 1: `o = sum_i w_i v_i` over the neighbours that are present; 0 if there is none.
 
-    With `w_i` normalised, `do/dv_i = w_i` and `do/d(log k_i) = w_i (v_i - o)`; the chain rule
-    through the squared distance does the rest. Written out, the backward pass reuses the
-    differences and weights, and stays finite where a query equals a key.
+    With normalised `w_i`, `do/dv_i = w_i` and `do/d(log k_i) = w_i (v_i - o)`; the chain rule
+    through the squared distance gives the rest. The gradient is written out so that the backward
+    pass reuses differences and weights, and stays finite if a query equals a key.
 
     Args:
         kernel: `k`, a function of the squared distance.
         queries: `h`, [B, key_size].
         keys: `h_i`, [B, A, p, key_size].
         values: `v_i`, [B, A, p].
-        present: Which of the p places hold a neighbour, bool [B, A, p].
+        present: False for places without a neighbour, bool [B, A, p].
 
     Returns:
         `o`, [B, A].

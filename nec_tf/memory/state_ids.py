@@ -1,8 +1,8 @@
-"""Has this state been here before? A state is recognised by a 64-bit hash of its bytes.
+"""State ids: a state is recognised by a 64-bit hash of its bytes.
 
-The paper updates an entry when the exact same key is already present (section 3.3). Keys drift as
-the network learns, so a state can also be recognised by its observation: the same hash, of other
-bytes. docs/algorithm.md compares the two.
+The paper updates an entry if the exact same key is already present (section 3.3). Keys drift as the
+network learns, so a state can also be recognised by the hash of its observation instead of its key.
+docs/algorithm.md compares the two.
 """
 
 import hashlib
@@ -11,13 +11,13 @@ import numpy as np
 
 
 def hash_states(states: np.ndarray) -> np.ndarray:
-    """Returns one int64 for each state; equal states have equal numbers, on every machine.
+    """Returns one id for each state; equal states have equal ids on every machine.
 
     Args:
         states: [B, ...], observations or keys.
 
     Returns:
-        int64 [B]. Two different states among 10 million share one with probability below 1e-5.
+        int64 [B]. The probability of a collision among 10 million states is below 1e-5.
     """
     if states.dtype.kind == "f":
         states = states + 0.0  # -0.0 equals 0.0 but has other bytes

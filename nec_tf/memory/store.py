@@ -1,7 +1,12 @@
-"""The memories of all actions, outside the graph: NumPy in, NumPy out.
+"""The memories of all actions outside the graph: NumPy in, NumPy out.
 
-The graph reaches this through `tf.py_function`. Here lies what is sequential by nature: who is
-near, which state is known, which entry goes.
+The graph calls this through `tf.py_function`. Here is what needs Python: neighbour search, known
+states and eviction.
+
+Threads. One thread changes the memory. Other threads may look up at the same time, between
+`begin_reading` and `end_reading`; while they do, every method that changes keys, values or an index
+raises `RuntimeError` before it changes anything. Stamps are not part of this rule: acting stamps
+the neighbours it uses while updates read, and updates do not read stamps.
 """
 
 import math
@@ -10,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nec_tf.memory.action_memory import ActionMemory, tell_indices
+from nec_tf.memory.action_memory import ActionMemory, update_indices
 from nec_tf.memory.neighbours import NeighbourIndex
 from nec_tf.memory.state_ids import hash_states
 from nec_tf.memory.tables import Tables
@@ -18,7 +23,7 @@ from nec_tf.memory.writing import UpdateRule, WriteBatch
 
 
 class MemoryStore:
-    """One `ActionMemory` for each action, over one pool of rows."""
+    """One `ActionMemory` per action, over one pool of rows."""
 
     def __init__(
         self,
@@ -29,30 +34,30 @@ class MemoryStore:
         update: UpdateRule,
         recognise_by_key: bool,
     ) -> None:
-        """Memories of what the tables hold.
+        """Makes a store over empty tables.
 
         Args:
-            tables: The truth.
+            tables: Keys, values and other columns of all entries.
             make_index: Returns a new, empty index.
-            num_actions: How many memories.
-            capacity: The most entries of one memory.
-            update: What becomes of the value of a known state.
-            recognise_by_key: Whether a state's id is that of its key, and follows it.
+            num_actions: Number of memories, `A`.
+            capacity: Largest number of entries of one memory.
+            update: Computes the new value of a known state.
+            recognise_by_key: Whether the id of a state is the hash of its key.
         """
         self._tables = tables
         self._capacity = capacity
         self._update = update
         self._recognise_by_key = recognise_by_key
         self._memories = [ActionMemory(tables, make_index()) for _ in range(num_actions)]
-        self._moved = _Pending()  # keys that the indices have to hear of
-        self._renamed = _Pending()  # keys that are no longer those by which their states are known
+        self._moved = _Pending()  # rows whose moved keys the indices do not have yet
+        self._outdated_ids = _Pending()  # rows whose keys moved since their state ids were computed
         self._invalid = False
         self._readers = 0
         self._lock = threading.Lock()
 
     @property
     def sizes(self) -> np.ndarray:
-        """Entries in the memory of each action, int64 [A]."""
+        """Number of entries of each action, int64 [A]."""
         self.sync()
         return np.array([len(memory) for memory in self._memories])
 
@@ -62,35 +67,47 @@ class MemoryStore:
         return [memory.index for memory in self._memories]
 
     def rows(self, action: int | None = None) -> np.ndarray:
-        """Returns the rows of one action's memory, or of all one after the other, int64 [n]."""
+        """Returns the rows of one action, or of all actions in turn, int64 [n]."""
         self.sync()
         memories = self._memories if action is None else [self._memories[action]]
         return np.concatenate([memory.rows for memory in memories])
 
     def candidates(self, p: int) -> int:
-        """How many neighbours to ask for, so that the p nearest live keys are among them."""
+        """Returns how many candidates to request so that the p nearest keys are among them."""
         return math.ceil(p * self._memories[0].index.overfetch)
 
     def begin_reading(self) -> None:
-        """Forbids changes until `end_reading`; several threads may read at once."""
+        """Forbids changes until `end_reading`; may be called once for each reading thread.
+
+        Synchronises the indices first, so that lookups do not change them.
+        """
+        self.sync()
         with self._lock:
             self._readers += 1
 
     def end_reading(self) -> None:
-        """Ends one `begin_reading`."""
+        """Ends one `begin_reading`; any thread may call it."""
         with self._lock:
+            if self._readers == 0:
+                raise RuntimeError("end_reading was called more often than begin_reading")
             self._readers -= 1
 
     def require_no_readers(self) -> None:
-        """Raises `RuntimeError` if a thread is reading: what it reads must not change."""
-        if self._readers:
+        """Raises `RuntimeError` while a thread reads; every change calls this first."""
+        with self._lock:
+            readers = self._readers
+        if readers:
             raise RuntimeError(
-                f"the memory was about to change while {self._readers} update(s) read it: call"
-                " finish_updates() before"
+                f"the memory cannot change while {readers} update(s) read it: wait until they have"
+                " read (learner.finish_updates(), or dnd.end_reading())"
             )
 
     def invalidate(self) -> None:
-        """Marks everything derived from the tables as outdated; the next `sync` rebuilds it."""
+        """Announces new content of the tables: the next `sync` rebuilds what is derived from them.
+
+        Call it before the tables change: it raises `RuntimeError` while a thread reads them.
+        """
+        self.require_no_readers()
         self._invalid = True
 
     def sync(self) -> None:
@@ -107,12 +124,12 @@ class MemoryStore:
 
         Args:
             queries: [B, key_size].
-            actions: In whose memory to look, int64 [B]; every one where None.
-            p: How many neighbours.
+            actions: Action whose memory each query is looked up in, int64 [B]; None for all.
+            p: Number of neighbours.
 
         Returns:
-            Rows int64 [B, A, p], nearest first; [B, 1, p] where actions are given. Row 0 where
-            there are fewer.
+            Rows int64 [B, A, p], nearest first; [B, 1, p] for given actions. Filled up with row 0
+            if there are fewer.
         """
         self.sync()
         if actions is None:
@@ -127,20 +144,20 @@ class MemoryStore:
         return rows
 
     def moved(self, rows: np.ndarray, drift: np.ndarray) -> None:
-        """Hears that gradients moved keys.
+        """Registers keys that gradients moved; `sync` sends them to the indices in batches.
 
         Args:
             rows: int64 [n].
-            drift: How far from what the index was told each may be now, [n].
+            drift: Upper bound of the distance of each key from what the index holds, [n].
         """
         self.require_no_readers()
         tolerances = np.array([memory.index.tolerance for memory in self._memories])
-        far = drift > tolerances.min()  # seldom any: whose they are need not be looked up
+        far = drift > tolerances.min()  # mostly none; then no action is read
         if far.any():
             actions = self._tables.read(self._tables.actions, rows[far])
             self._moved.add(rows[far][drift[far] > tolerances[actions]])
         if self._recognise_by_key:
-            self._renamed.add(rows[drift > 0])
+            self._outdated_ids.add(rows[drift > 0])
 
     def write(
         self,
@@ -149,34 +166,34 @@ class MemoryStore:
         values: np.ndarray,
         state_ids: np.ndarray | None = None,
     ) -> int:
-        """Writes a batch as if its entries came one after the other; all of them must be valid.
+        """Writes entries in their order; they must be valid.
 
         Args:
-            actions: To whose memory each entry belongs, int64 [n].
+            actions: Action of each entry, int64 [n].
             keys: [n, key_size].
             values: [n].
-            state_ids: Ids of the states, int64 [n]; None where the key is the state.
+            state_ids: Ids of the states, int64 [n]; None if states are recognised by their keys.
 
         Returns:
-            How many of them were states already known.
+            The number of entries whose states were known.
         """
         self.require_no_readers()
         self.sync()
         if state_ids is None:
-            self._rename(self._renamed.take())
+            self._update_ids(self._outdated_ids.take())
             state_ids = hash_states(keys)
         batch = WriteBatch(self._tables, self._memories, self._capacity, self._update)
         return batch.write(actions, keys, values, state_ids)
 
     def _refresh(self, rows: np.ndarray) -> None:
-        """Tells the indices of keys that gradients moved."""
+        """Sends moved keys to the indices."""
         tables = self._tables
         actions = tables.read(tables.actions, rows)
         tables.put(tables.drift, rows, np.zeros(len(rows)))
-        tell_indices(self._memories, rows, actions)
+        update_indices(self._memories, rows, actions)
 
-    def _rename(self, rows: np.ndarray) -> None:
-        """Gives rows whose keys moved the ids of their keys as they are now."""
+    def _update_ids(self, rows: np.ndarray) -> None:
+        """Recomputes the state ids of rows from their current keys."""
         if len(rows) == 0:
             return
         tables = self._tables
@@ -185,14 +202,14 @@ class MemoryStore:
         tables.put(tables.state_ids, rows, after)
         actions = tables.read(tables.actions, rows)
         for row, action, old in zip(rows.tolist(), actions, before.tolist(), strict=True):
-            self._memories[action].forget(old, row)
+            self._memories[action].remove_state(old, row)
         for row, action, new in zip(rows.tolist(), actions, after.tolist(), strict=True):
             self._memories[action].row_by_state[new] = row
 
     def _restore(self) -> None:
-        """Builds everything that is derived from the tables anew."""
+        """Rebuilds everything that is derived from the tables."""
         self._moved.take()
-        self._renamed.take()
+        self._outdated_ids.take()
         rows = np.arange(int(self._tables.size))
         actions = self._tables.read(self._tables.actions, rows)
         if actions.max() >= len(self._memories):
@@ -201,17 +218,17 @@ class MemoryStore:
                 f" num_actions={len(self._memories)}"
             )
         self._invalid = False
-        self._tables.level_scratch()
+        self._tables.resize_scratch()
         self._tables.put(self._tables.drift, rows, np.zeros(len(rows)))
         for action, memory in enumerate(self._memories):
             own = rows[actions == action]
             memory.restore(own)
             if self._recognise_by_key:
-                self._rename(own)  # gradients may have moved keys since their ids were taken
+                self._update_ids(own)  # keys may have moved since their ids were computed
 
 
 class _Pending:
-    """Rows that wait for one batch of work."""
+    """Rows that wait to be processed in one batch."""
 
     def __init__(self) -> None:
         self._rows: list[np.ndarray] = []
@@ -226,7 +243,7 @@ class _Pending:
         self._count += len(rows)
 
     def take(self) -> np.ndarray:
-        """Returns each row that waited once, ascending, and forgets them."""
+        """Returns the waiting rows, distinct and ascending, and removes them."""
         rows = np.unique(np.concatenate(self._rows)) if self._rows else np.empty(0, np.int64)
         self._rows, self._count = [], 0
         return rows

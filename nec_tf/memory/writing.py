@@ -1,15 +1,15 @@
-"""A batch of writes: appended, updated or put in the place of what goes (paper, section 3.3)."""
+"""A batch of writes: entries update, append or replace evicted ones (paper, section 3.3)."""
 
 import collections
 from collections.abc import Callable
 
 import numpy as np
 
-from nec_tf.memory.action_memory import ActionMemory, tell_indices
+from nec_tf.memory.action_memory import ActionMemory, update_indices
 from nec_tf.memory.tables import Tables
 
 UpdateRule = Callable[[float, float], float]
-"""From the value stored for a known state, and the new one, to the value to store."""
+"""From the stored value of a known state and the new value to the value to store."""
 
 
 def move_by(alpha: float) -> UpdateRule:
@@ -23,26 +23,26 @@ def keep_larger(stored: float, new: float) -> float:
 
 
 class WriteBatch:
-    """Writes planned entry by entry, as if each came alone, and put into the tables at once."""
+    """Plans writes one entry after the other and writes all of them to the tables at once."""
 
     def __init__(
         self, tables: Tables, memories: list[ActionMemory], capacity: int, update: UpdateRule
     ) -> None:
-        """An empty batch; arguments as in `MemoryStore`."""
+        """Makes an empty batch; arguments as in `MemoryStore`."""
         self._tables = tables
         self._memories = memories
         self._capacity = capacity
         self._update = update
         self._time = int(tables.clock)
         self._size = int(tables.size)
-        # What becomes of a row: its stamp, state and value, and the entry that wrote it last.
+        # New content by row: stamp, state and value, and the entry of the batch that wrote it last.
         self._stamps: dict[int, int] = {}
         self._states: dict[int, int] = {}
         self._values: dict[int, float] = {}
         self._entries: dict[int, int] = {}
-        self._born: set[int] = set()
-        self._full: set[int] = set()
-        self._evicted: dict[int, ActionMemory] = {}  # by row: whose state from before has to go
+        self._new_rows: set[int] = set()  # rows that hold another state than before
+        self._full: set[int] = set()  # actions that evict in this batch
+        self._evicted: dict[int, ActionMemory] = {}  # memories of overwritten rows, by row
 
     def write(
         self, actions: np.ndarray, keys: np.ndarray, values: np.ndarray, states: np.ndarray
@@ -58,7 +58,7 @@ class WriteBatch:
             if row is None:
                 row = self._make_room(action, memory)
                 memory.row_by_state[state] = row
-                self._born.add(row)
+                self._new_rows.add(row)
             else:
                 updated += 1
                 value = self._update(self._values.get(row, stored.get(row, 0.0)), value)
@@ -67,17 +67,17 @@ class WriteBatch:
             self._entries[row] = entry
             self._stamps[row] = self._time
             self._time += 1
-        self._forget_evicted()
+        self._remove_evicted_states()
         self._put(actions, keys)
         return updated
 
     def _row_of(self, memory: ActionMemory, state: int) -> int | None:
-        """Returns where a state stands; None where it is new, or went earlier in this batch."""
+        """Returns the row of a state; None if it is new or was evicted earlier in this batch."""
         row = memory.row_by_state.get(state)
         return None if row is None or self._states.get(row, state) != state else row
 
     def _reserve(self, actions: np.ndarray, states: np.ndarray) -> None:
-        """Makes room in the tables for the entries that the batch adds."""
+        """Grows the tables for the entries that the batch appends."""
         new = {
             (action, state)
             for action, state in zip(actions.tolist(), states.tolist(), strict=True)
@@ -85,12 +85,12 @@ class WriteBatch:
         }
         rows = self._size
         for action, coming in collections.Counter(action for action, _ in new).items():
-            # A memory restored from a layer of larger capacity may hold more than fits here.
+            # A checkpoint of a layer of larger capacity may have restored more than fits here.
             rows += min(coming, max(0, self._capacity - len(self._memories[action])))
         self._tables.reserve(rows)
 
     def _read_stored_values(self, actions: np.ndarray, states: np.ndarray) -> dict[int, float]:
-        """The values of those states of the batch that are known before it, by row."""
+        """Returns the values, before the batch, of its known states, by row."""
         found = (
             self._memories[action].row_by_state.get(state)
             for action, state in zip(actions.tolist(), states.tolist(), strict=True)
@@ -100,41 +100,40 @@ class WriteBatch:
         return dict(zip(rows.tolist(), values.tolist(), strict=True))
 
     def _make_room(self, action: int, memory: ActionMemory) -> int:
-        """Returns a row for a new state: the next one, or that of the entry that has to go."""
+        """Returns the row of a new state: the next spare row, or that of the evicted entry."""
         if len(memory) < self._capacity:
             row = self._size
             self._size += 1
-            memory.adopt(row)
+            memory.append_row(row)
             return row
         if action not in self._full:
             self._full.add(action)
             memory.evictions.begin_batch()
         row = memory.evictions.pop(memory.rows, self._stamps, self._put_stamps)
         if row in self._states:
-            memory.forget(self._states[row], row)
+            memory.remove_state(self._states[row], row)
         else:
             self._evicted[row] = memory
         return row
 
-    def _forget_evicted(self) -> None:
-        """Lets go of the states that stood in overwritten rows before; one read for all of them."""
+    def _remove_evicted_states(self) -> None:
+        """Removes the former states of overwritten rows; reads all of them at once."""
         rows = np.array(list(self._evicted), np.int64)
         states = self._tables.read(self._tables.state_ids, rows)
         for (row, memory), state in zip(self._evicted.items(), states.tolist(), strict=True):
             if self._states[row] != state:
-                memory.forget(state, row)
+                memory.remove_state(state, row)
 
     def _put_stamps(self) -> None:
         rows = np.array(list(self._stamps), np.int64)
         self._tables.put(self._tables.stamps, rows, np.array(list(self._stamps.values())))
 
     def _put(self, actions: np.ndarray, keys: np.ndarray) -> None:
-        """Puts the outcome into the tables and tells the indices."""
+        """Writes the planned content to the tables and updates the indices."""
         tables = self._tables
         rows = np.array(list(self._entries), np.int64)
         entries = np.array(list(self._entries.values()), np.int64)
-        born = np.array(sorted(self._born), np.int64)
-        tables.clear_scratch(born)
+        tables.clear_scratch(np.array(sorted(self._new_rows), np.int64))
         tables.put(tables.keys, rows, keys[entries])
         tables.put(tables.drift, rows, np.zeros(len(rows)))
         tables.put(tables.values, rows, np.array(list(self._values.values())))
@@ -143,4 +142,4 @@ class WriteBatch:
         self._put_stamps()
         tables.size.assign(self._size, read_value=False)
         tables.clock.assign(self._time, read_value=False)
-        tell_indices(self._memories, rows, actions[entries])
+        update_indices(self._memories, rows, actions[entries])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from nec_tf.memory.action_memory import ActionMemory, tell_indices
+from nec_tf.memory.action_memory import ActionMemory, update_indices
 from nec_tf.memory.neighbours import ExactIndex
 from nec_tf.memory.tables import Tables
 
@@ -49,7 +49,7 @@ def memory(tables):
 
 def adopt(memory, rows):
     for row in rows:
-        memory.adopt(row)
+        memory.append_row(row)
 
 
 def test_an_empty_memory_has_no_rows_and_finds_nobody(memory):
@@ -60,14 +60,14 @@ def test_an_empty_memory_has_no_rows_and_finds_nobody(memory):
 
 def test_neighbours_are_rows_of_the_tables_and_nobodys_row_fills_up(memory):
     adopt(memory, [2, 5, 9])
-    memory.tell_index(np.array([2, 5, 9]))
+    memory.update_index(np.array([2, 5, 9]))
     assert memory.neighbours(np.array([[6.0]]), 5).tolist() == [[5, 9, 2, 0, 0]]
 
 
 def test_a_memory_of_any_size_says_nobody_where_nobody_is(memory):
     for row in range(1, 20):
-        memory.adopt(row)
-        memory.tell_index(np.array([row]))
+        memory.append_row(row)
+        memory.update_index(np.array([row]))
         found = memory.neighbours(np.array([[0.0]]), 20)[0]
         assert found.tolist() == list(range(1, row + 1)) + [0] * (20 - row)
 
@@ -75,16 +75,16 @@ def test_a_memory_of_any_size_says_nobody_where_nobody_is(memory):
 def test_adopted_rows_wait_until_the_index_is_told(memory):
     adopt(memory, [3])
     assert memory.neighbours(np.array([[3.0]]), 1).tolist() == [[0]]
-    memory.tell_index(np.array([3]))
+    memory.update_index(np.array([3]))
     assert memory.neighbours(np.array([[3.0]]), 1).tolist() == [[3]]
 
 
 def test_the_index_hears_of_new_rows_once_and_of_changed_keys(memory, tables):
     adopt(memory, [2, 5])
-    memory.tell_index(np.array([2, 5]))
+    memory.update_index(np.array([2, 5]))
     adopt(memory, [9])
     tables.put(tables.keys, np.array([5]), np.array([[7.0]]))
-    memory.tell_index(np.array([5, 9]))
+    memory.update_index(np.array([5, 9]))
     assert memory.index.heard == [
         ("append", [2.0, 5.0]),
         ("move", [1], [7.0]),
@@ -94,23 +94,23 @@ def test_the_index_hears_of_new_rows_once_and_of_changed_keys(memory, tables):
 
 def test_an_index_that_is_outgrown_is_rebuilt_from_all_keys_instead(memory, tables):
     adopt(memory, [2, 5])
-    memory.tell_index(np.array([2, 5]))
+    memory.update_index(np.array([2, 5]))
     adopt(memory, [9])
     tables.put(tables.keys, np.array([5]), np.array([[7.0]]))
     memory.index.too_small = True
-    memory.tell_index(np.array([5, 9]))
+    memory.update_index(np.array([5, 9]))
     assert memory.index.heard[1:] == [("rebuild", [2.0, 7.0, 9.0])]
 
 
 def test_an_index_that_may_not_be_rebuilt_is_told_of_the_changes(memory):
     adopt(memory, [2, 5])
-    assert not memory.tell_index(np.array([2, 5]))
+    assert not memory.update_index(np.array([2, 5]))
     adopt(memory, [9])
     memory.index.too_small = True
-    assert not memory.tell_index(np.array([5, 9]), may_rebuild=False)
+    assert not memory.update_index(np.array([5, 9]), may_rebuild=False)
     assert memory.index.heard[1:] == [("move", [1], [5.0]), ("append", [9.0])]
     adopt(memory, [10, 11, 12, 13])  # more than it knows
-    assert memory.tell_index(np.array([10, 11, 12, 13]), may_rebuild=False)
+    assert memory.update_index(np.array([10, 11, 12, 13]), may_rebuild=False)
     assert memory.index.heard[3:] == [("rebuild", [2.0, 5.0, 9.0, 10.0, 11.0, 12.0, 13.0])]
 
 
@@ -118,43 +118,43 @@ def test_of_several_indices_one_at_a_time_is_rebuilt(tables):
     memories = [ActionMemory(tables, RecordingIndex(1)) for _ in range(3)]
     for memory, rows in zip(memories, ([1, 4, 7], [2, 5, 8], [3, 6, 9]), strict=True):
         adopt(memory, rows)
-        memory.tell_index(np.array(rows))
+        memory.update_index(np.array(rows))
         memory.index.too_small = True
     actions = np.array([0, 1, 2, 0])
-    tell_indices(memories, np.array([4, 5, 6, 1]), actions)
+    update_indices(memories, np.array([4, 5, 6, 1]), actions)
     kinds = [[heard[0] for heard in memory.index.heard[1:]] for memory in memories]
     assert kinds == [["rebuild"], ["move"], ["move"]]
     memories[0].index.too_small = False
-    tell_indices(memories, np.array([4, 5, 6, 1]), actions)
+    update_indices(memories, np.array([4, 5, 6, 1]), actions)
     assert memories[0].index.heard[-1] == ("move", [0, 1], [1.0, 4.0])
     assert memories[1].index.heard[-1] == ("rebuild", [2.0, 5.0, 8.0])
 
 
 def test_a_state_is_forgotten_only_by_the_row_it_stands_in(memory):
     memory.row_by_state[111] = 5
-    memory.forget(111, 4)
-    memory.forget(222, 5)
+    memory.remove_state(111, 4)
+    memory.remove_state(222, 5)
     assert memory.row_by_state == {111: 5}
-    memory.forget(111, 5)
+    memory.remove_state(111, 5)
     assert memory.row_by_state == {}
 
 
 def test_a_restored_memory_knows_its_rows_states_and_keys_and_nothing_else(memory):
     adopt(memory, [2, 5])
-    memory.tell_index(np.array([2, 5]))
+    memory.update_index(np.array([2, 5]))
     memory.row_by_state[7] = 2
     memory.restore(np.array([4, 6, 8]))
     assert memory.rows.tolist() == [4, 6, 8]
     assert memory.row_by_state == {104: 4, 106: 6, 108: 8}
     assert memory.neighbours(np.array([[7.9]]), 4).tolist() == [[8, 6, 4, 0]]
-    memory.adopt(9)
-    memory.tell_index(np.array([9]))
+    memory.append_row(9)
+    memory.update_index(np.array([9]))
     assert memory.neighbours(np.array([[9.0]]), 1).tolist() == [[9]]
 
 
 def test_a_memory_can_be_restored_to_nothing(memory):
     adopt(memory, [2])
-    memory.tell_index(np.array([2]))
+    memory.update_index(np.array([2]))
     memory.restore(np.empty(0, np.int64))
     assert len(memory) == 0
     assert memory.neighbours(np.array([[2.0]]), 1).tolist() == [[0]]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from nec_tf.memory.tables import NOBODY, Tables
+from nec_tf.memory.tables import EMPTY_ROW, Tables
 
 KEY_SIZE = 2
 COLUMNS = ("keys", "values", "stamps", "state_ids", "actions", "drift")
@@ -24,9 +24,9 @@ def test_empty_tables_hold_only_nobodys_row():
     tables = Tables(KEY_SIZE, tf.float32)
     assert tables.num_rows == int(tables.size) == 1
     assert int(tables.clock) == 0
-    assert tables.read(tables.keys, np.array([NOBODY])).tolist() == [[0, 0]]
-    assert tables.read(tables.values, np.array([NOBODY])).tolist() == [0]
-    assert tables.read(tables.actions, np.array([NOBODY])).tolist() == [-1]
+    assert tables.read(tables.keys, np.array([EMPTY_ROW])).tolist() == [[0, 0]]
+    assert tables.read(tables.values, np.array([EMPTY_ROW])).tolist() == [0]
+    assert tables.read(tables.actions, np.array([EMPTY_ROW])).tolist() == [-1]
 
 
 def test_only_keys_and_values_are_trainable():
@@ -49,7 +49,7 @@ def test_growing_keeps_every_column_of_every_row():
     for name in COLUMNS:
         content = tables.read(getattr(tables, name), rows)
         np.testing.assert_array_equal(content.reshape(9, -1)[:, 0], rows, err_msg=name)
-    assert tables.read(tables.actions, np.array([NOBODY])).tolist() == [-1]
+    assert tables.read(tables.actions, np.array([EMPTY_ROW])).tolist() == [-1]
     assert int(tables.size) == 10
 
 
@@ -90,7 +90,7 @@ def test_a_scratch_column_starts_at_zero_with_all_rows():
 def test_a_second_column_of_the_same_name_is_refused():
     tables = filled(3)
     tables.add_scratch_like(tables.keys, "moments")
-    with pytest.raises(ValueError, match="name must be new"):
+    with pytest.raises(ValueError, match="there is already a column"):
         tables.add_scratch_like(tables.values, "moments")
 
 
@@ -104,11 +104,11 @@ def test_clearing_scratch_sets_just_these_rows_to_zero():
     assert tables.values.numpy().tolist() == [0, 1, 2, 3, 4]
 
 
-def test_levelling_gives_a_short_scratch_column_all_rows_and_leaves_the_others():
+def test_resizing_gives_a_short_scratch_column_all_rows_and_leaves_the_others():
     tables = filled(5)
     scratch = tables.add_scratch_like(tables.values, "moments")
     scratch.assign([7.0])
-    tables.level_scratch()
+    tables.resize_scratch()
     assert scratch.numpy().tolist() == [0] * tables.num_rows
     assert tables.drift.numpy()[:5].tolist() == [0, 1, 2, 3, 4]
 

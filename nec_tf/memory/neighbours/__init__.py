@@ -1,4 +1,4 @@
-"""Who is near? One interface, `NeighbourIndex`, and the backends behind it."""
+"""Neighbour search: the interface `NeighbourIndex` and its backends."""
 
 from numpy.typing import DTypeLike
 
@@ -13,9 +13,9 @@ def make_index(backend: str, key_size: int, p: int, dtype: DTypeLike) -> Neighbo
 
     Args:
         backend: One of `BACKENDS`.
-        key_size: Length of a key.
-        p: How many neighbours are usually asked for.
-        dtype: Of the keys; ScaNN rounds them to float32.
+        key_size: Number of elements of a key.
+        p: Usual number of neighbours of a search.
+        dtype: Dtype of the keys; ScaNN rounds them to float32.
     """
     if backend == "scann":
         try:
@@ -23,8 +23,8 @@ def make_index(backend: str, key_size: int, p: int, dtype: DTypeLike) -> Neighbo
         except ImportError as error:
             raise ImportError(
                 f"ScaNN cannot be loaded ({error}). Install scann==1.3.0, which runs on Linux with"
-                " an x86-64 CPU that has AVX; or ask for index='exact', which is much slower above"
-                " some ten thousand entries."
+                " an x86-64 CPU with AVX; or set index='exact', which is much slower above some ten"
+                " thousand entries."
             ) from error
         return ScannIndex(key_size, p)
     if backend == "exact":

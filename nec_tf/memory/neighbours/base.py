@@ -1,4 +1,4 @@
-"""The question every backend answers: which of the stored keys are nearest to this one?"""
+"""The interface of neighbour search: the stored keys that are nearest to a query."""
 
 import abc
 
@@ -6,18 +6,18 @@ import numpy as np
 
 
 class NeighbourIndex(abc.ABC):
-    """Finds the nearest of the keys of one memory.
+    """Finds the nearest keys of one memory.
 
-    A key is known by its slot: 0, 1, 2, ... in the order of appending. An index is derived data: it
-    can be thrown away and rebuilt from the keys at any time, and it may lag behind them. It answers
-    with slots only; whoever asks reads the live keys and measures the distances.
+    Keys are identified by slots 0, 1, 2, ... in the order of appending. An index is derived data:
+    it can be rebuilt from the keys at any time, and its copy of a key may be older than the key in
+    the tables. A search returns slots only; the caller computes distances from the current keys.
 
     Attributes:
-        is_exact: Whether `search` always finds the true nearest of the keys that it was told.
-        refresh_after: How many moved keys may wait before the index is told of them in one batch.
-        overfetch: How many times p candidates are worth asking for: an index that lags ranks by
-            what it was told, and the live keys decide which p of them are nearest.
-        tolerance: How far a key may drift from what the index was told before it counts as moved.
+        is_exact: Whether `search` always finds the true nearest of the keys in the index.
+        refresh_after: Number of moved keys that are collected and then sent to `move` in one batch.
+        overfetch: Ratio of candidates requested to p. An index with older keys ranks by those; the
+            current keys decide which p candidates are nearest.
+        tolerance: Distance by which a key may drift from that in the index before it is sent again.
     """
 
     is_exact: bool
@@ -27,19 +27,15 @@ class NeighbourIndex(abc.ABC):
 
     @abc.abstractmethod
     def __len__(self) -> int:
-        """Returns how many keys are held."""
+        """Returns the number of keys."""
 
     @abc.abstractmethod
     def append(self, keys: np.ndarray) -> None:
-        """Takes keys [n, key_size] into the next n slots."""
+        """Appends keys [n, key_size] as the next n slots."""
 
     @abc.abstractmethod
     def move(self, slots: np.ndarray, keys: np.ndarray) -> None:
-        """Puts keys [n, key_size] in place of those at slots [n]; the last one of a slot wins."""
-
-    @abc.abstractmethod
-    def remove(self, slot: int) -> None:
-        """Drops one key; the key in the last slot takes over its slot."""
+        """Replaces the keys at slots [n] by keys [n, key_size]; the last one of a slot counts."""
 
     @abc.abstractmethod
     def search(self, queries: np.ndarray, p: int) -> np.ndarray:
@@ -47,18 +43,18 @@ class NeighbourIndex(abc.ABC):
 
         Args:
             queries: [B, key_size].
-            p: How many neighbours.
+            p: Number of neighbours.
 
         Returns:
-            Slots, int64 [B, p]; -1 fills the end of a row for which fewer were found.
+            Slots, int64 [B, p]; filled up with -1 if fewer were found.
         """
 
     @abc.abstractmethod
     def rebuild(self, keys: np.ndarray) -> None:
-        """Forgets everything and takes keys [n, key_size] as slots 0 to n - 1."""
+        """Replaces the content by keys [n, key_size] as slots 0 to n - 1."""
 
     def outgrown(self, appended: int) -> bool:
-        """Returns whether `rebuild` would pay, with so many more keys and all changes so far."""
+        """Returns whether to `rebuild` instead of appending `appended` more keys."""
         del appended
         return False
 

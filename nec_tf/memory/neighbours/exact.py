@@ -1,4 +1,4 @@
-"""Exact neighbours: every key is compared. Right for small memories, and the judge of others."""
+"""Exact search by comparing all keys: for small memories, and to check other backends."""
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -10,12 +10,12 @@ class ExactIndex(NeighbourIndex):
     """Compares a query with every key; ties go to the lower slot."""
 
     is_exact = True
-    refresh_after = 1  # exact on the live keys: it must hear of every move,
+    refresh_after = 1  # exact on the current keys: every move, however small, is sent at once
     overfetch = 1.0
-    tolerance = 0.0  # however small
+    tolerance = 0.0
 
     def __init__(self, key_size: int, dtype: DTypeLike = np.float32) -> None:
-        """An empty index for keys of `key_size` numbers."""
+        """Makes an empty index of keys of `key_size` elements."""
         self._keys = np.empty((0, key_size), dtype)
         self._size = 0
 
@@ -37,17 +37,12 @@ class ExactIndex(NeighbourIndex):
         """See `NeighbourIndex`."""
         self._keys[slots] = keys
 
-    def remove(self, slot: int) -> None:
-        """See `NeighbourIndex`."""
-        self._size -= 1
-        self._keys[slot] = self._keys[self._size]
-
     def search(self, queries: np.ndarray, p: int) -> np.ndarray:
         """See `NeighbourIndex`."""
         slots = np.full((len(queries), p), -1, np.int64)
         found = min(p, self._size)
         for i, query in enumerate(queries):
-            # The difference, not the expanded square: near neighbours would cancel to noise.
+            # Not the expanded square, which loses the digits of small distances.
             difference = self._keys[: self._size] - query
             slots[i, :found] = smallest(np.einsum("nd,nd->n", difference, difference), found)
         return slots
@@ -59,7 +54,7 @@ class ExactIndex(NeighbourIndex):
 
 
 def smallest(numbers: np.ndarray, count: int) -> np.ndarray:
-    """Returns where the `count` smallest numbers are, smallest first, the lower place in a tie."""
+    """Returns the places of the `count` smallest numbers, ascending; ties by place."""
     if count == 0:
         return np.empty(0, np.int64)
     limit = np.partition(numbers, count - 1)[count - 1]

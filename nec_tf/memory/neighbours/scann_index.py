@@ -1,25 +1,24 @@
-"""Approximate neighbours with ScaNN: brute force while small, then a tree that grows online.
+"""Approximate search with ScaNN: brute force while small, then a tree that grows online.
 
-What a caller of ScaNN 1.3.0 has to know, each handled here and tested:
-  * its Python wrapper keeps ids in lists and pickles them: the bare searcher is used instead, whose
-    ids are our slots (an upsert without an id takes the next number, a delete moves the last one);
-  * an upsert of nothing ends the process;
-  * an id twice in one upsert leaves a ghost entry that no later upsert reaches;
-  * a tree needs at least as many keys as leaves;
-  * answers can be shorter than asked for, or padded with index 0 at distance NaN;
-  * distances to leaves lose their digits where all keys lie far from the origin: the searcher gets
-    keys less their mean at the last rebuild;
-  * a tree that starts from random centres depends on where the process lies in memory;
-  * keys of 8 bits lie on a grid that the largest key decides at the build, and those that come
-    later are measured differently unless they are on it: see `_Grid`;
-  * every searcher has threads of its own, and there is a searcher for each action: two threads,
-    which share the work where many queries come at once.
+Properties of ScaNN 1.3.0 that this module handles, each with a test:
+  * Its Python wrapper keeps ids in lists and pickles them. The searcher inside is used directly;
+    its ids are our slots (an upsert without an id takes the next number).
+  * An empty upsert crashes the process.
+  * An id twice in one upsert leaves a ghost entry that no later upsert reaches.
+  * A tree needs at least as many keys as leaves.
+  * Results can be shorter than requested, or padded with index 0 at distance NaN.
+  * Distances to leaves lose precision if all keys are far from the origin: the mean of the keys at
+    the last rebuild is subtracted.
+  * A tree that starts from random centres depends on memory addresses of the process.
+  * The largest key of the build determines the grid of 8-bit keys. Later keys get other distances
+    unless they lie on this grid: see `_Grid`.
+  * Every searcher has its own threads, and there is one searcher per action: two threads each,
+    which share a large batch of queries.
 
-The leaves are scored with the keys themselves, by 8 bits a number where that tells neighbours
-apart:
-a search mostly waits for memory. Asymmetric hashing, ScaNN's usual choice,
-found only 50 to 80% of the neighbours of real encoder keys, which lie far closer together than its
-codes can tell apart (all measured, see docs/algorithm.md).
+Leaves are scored with the keys themselves, in 8 bits per element if that separates neighbours,
+because a search is limited by memory bandwidth. Asymmetric hashing, ScaNN's usual choice, found
+only 50 to 80% of the neighbours of real encoder keys, which are closer together than its codes can
+separate (measured, docs/algorithm.md).
 """
 
 import math
@@ -30,46 +29,46 @@ from scann.scann_ops.py import scann_ops_pybind
 
 from nec_tf.memory.neighbours.base import NeighbourIndex
 
-# Measured on keys of a real encoder with benchmarks/lookup.py, see docs/algorithm.md.
-TREE_FROM = 4_000  # keys; below, comparing all is as fast. Doubled six times it is 256,000
+# Measured on keys of a real encoder with benchmarks/lookup.py (docs/algorithm.md).
+TREE_FROM = 4_000  # keys; below, brute force is as fast. Doubled six times it is 256,000
 _LEAVES_PER_ROOT = 2.0  # leaves = 2 sqrt(keys)
-_LEAVES_TO_SEARCH = 12  # at least: the neighbours of a key spread over as many
-_KEYS_TO_SEARCH = 40  # at least, for each neighbour: recall is lost at the borders of small leaves
-_TRAINING_SAMPLE = 10_000  # keys that the tree's k-means sees
+_LEAVES_TO_SEARCH = 12  # at least: the neighbours of a key spread over as many leaves
+_KEYS_TO_SEARCH = 40  # at least, per neighbour: recall is lost at the borders of small leaves
+_TRAINING_SAMPLE = 10_000  # keys for the tree's k-means
 _TRAINING_ITERATIONS = 6
-_MIN_LEAF = 5  # keys; ScaNN's default of 50 costs recall where leaves are small
+_MIN_LEAF = 5  # keys; ScaNN's default of 50 costs recall if leaves are small
 _RETRAIN_GROWTH = 2.0
-_LARGEST_RETRAINING = 300_000  # keys: 1.4 s, and 2.7 s at 500,000, in which everything waits
-_RETRAIN_CHANGES = 4.0  # for each key held: moves alone cost the tree little
-_GRID_FROM = 4_000  # keys; fewer are in a cache anyhow
-_GRID_ROOM = 1.5  # times the largest number of a key at the build, for keys that come later
+_LARGEST_RETRAINING = 300_000  # keys: blocks training for 1.4 s; 500,000 keys would take 2.7 s
+_RETRAIN_CHANGES = 4.0  # moves per key: moves alone cost the tree little recall
+_GRID_FROM = 4_000  # keys; fewer fit in a cache
+_GRID_ROOM = 1.5  # edge of the grid, relative to the largest element at the build
 _GRID_STEPS = 127  # from 0 to the edge of the grid: 8 bits
-_COARSEST = 0.07  # mean error of keys on a grid, of the usual distance to the outermost neighbour
-_RETRAIN_OUTSIDE = 0.2  # of the keys held: the grid's edge stands in for what lies beyond it
-_TOLERATED_DRIFT = 0.15  # of the usual distance to the outermost neighbour
+_COARSEST = 0.07  # largest mean rounding error, relative to the usual outermost neighbour distance
+_RETRAIN_OUTSIDE = 0.2  # share of keys beyond the grid, which are clipped to its edge
+_TOLERATED_DRIFT = 0.15  # relative to the usual outermost neighbour distance
 _OVERFETCH = 1.5
 _REFRESH_BATCH = 1024  # moved keys
-_SPACING_SAMPLE = 64  # keys whose neighbours are looked at
-_SPACING_AMONG = 20_000  # keys
-_THREADS = 2  # of a searcher
-_BATCHED_FROM = 4  # queries that are searched in one call
-_PARALLEL_FROM = 16  # queries; below, waking a thread costs more than it does
+_SPACING_SAMPLE = 64  # keys whose neighbour distances are measured,
+_SPACING_AMONG = 20_000  # among so many keys
+_THREADS = 2  # per searcher
+_BATCHED_FROM = 4  # queries; fewer are searched one by one
+_PARALLEL_FROM = 16  # queries; below, waking a thread costs more than it saves
 
 
 class ScannIndex(NeighbourIndex):
-    """A ScaNN searcher that takes new and moved keys at once and is trained again as it grows."""
+    """A ScaNN searcher that takes new and moved keys and is retrained as it grows."""
 
     is_exact = False
     refresh_after = _REFRESH_BATCH
     overfetch = _OVERFETCH
 
     def __init__(self, key_size: int, p: int = 50, tree_from: int = TREE_FROM) -> None:
-        """An empty index.
+        """Makes an empty index.
 
         Args:
-            key_size: Length of a key.
-            p: How many neighbours are usually asked for.
-            tree_from: From so many keys on a tree is trained.
+            key_size: Number of elements of a key.
+            p: Usual number of neighbours of a search.
+            tree_from: Number of keys from which on a tree is trained.
         """
         self._p = p
         self._tree_from = tree_from
@@ -92,10 +91,6 @@ class ScannIndex(NeighbourIndex):
             self._searcher.upsert(unique.tolist(), keys, len(unique))
         self._moved += len(unique)
 
-    def remove(self, slot: int) -> None:
-        """See `NeighbourIndex`."""
-        self._searcher.delete([int(slot)])
-
     def search(self, queries: np.ndarray, p: int) -> np.ndarray:
         """See `NeighbourIndex`."""
         if self._searcher.size() == 0:
@@ -106,7 +101,7 @@ class ScannIndex(NeighbourIndex):
             found, distances = self._searcher.search_batched(queries, p, -1, -1, parallel, share)
             if _complete(found[0], distances, p):
                 return found.astype(np.int64)
-        # One by one: a batched search gives each row the length of the shortest answer.
+        # One by one: a batched search cuts all results to the length of the shortest.
         slots = np.empty((len(queries), p), np.int64)
         for row, query in zip(slots, queries, strict=True):
             found, distances = self._searcher.search(query, p, -1, -1)
@@ -133,7 +128,7 @@ class ScannIndex(NeighbourIndex):
         self.tolerance = _TOLERATED_DRIFT * spacing
 
     def outgrown(self, appended: int) -> bool:
-        """See `NeighbourIndex`. So seldom, a rebuild about doubles the cost of each change."""
+        """See `NeighbourIndex`. Rebuilds at this rate about double the cost of a change."""
         size = len(self) + appended
         if self._trained_on < self._tree_from:
             return size >= self._tree_from
@@ -153,7 +148,7 @@ class ScannIndex(NeighbourIndex):
         return np.ascontiguousarray(keys - self._centre, np.float32)
 
     def _as_held(self, keys: np.ndarray) -> np.ndarray:
-        """Returns keys as the searcher gets them; counts those that lie beyond the grid."""
+        """Returns keys as the searcher gets them; counts those beyond the grid."""
         keys = self._centred(keys)
         if self._grid is None:
             return keys
@@ -162,32 +157,31 @@ class ScannIndex(NeighbourIndex):
 
 
 class _Grid:
-    """Where keys of 8 bits can lie.
+    """The grid of 8-bit keys.
 
-    ScaNN lays its own grid by the largest numbers that it sees at a build. It seems to measure the
-    keys of the build as they were rounded and later ones as they came: with half of 500,000 keys
-    upserted, recall was 0.976 instead of 0.997. Keys that lie on the grid before ScaNN gets them
-    are the same either way.
+    ScaNN scales its grid by the largest elements at the build. It seems to use rounded keys of the
+    build, but unrounded keys of later upserts: with half of 500,000 keys upserted, recall was 0.976
+    instead of 0.997. Keys that are rounded to the grid beforehand are treated alike.
 
     Attributes:
-        step: From one place to the next, in each dimension, [key_size].
+        step: Distance of grid points in each dimension, [key_size].
     """
 
     def __init__(self, keys: np.ndarray) -> None:
-        """A grid over keys [n, key_size] around 0, with room for others."""
+        """Makes a grid over keys [n, key_size] around 0, with room for larger ones."""
         edge = _GRID_ROOM * np.abs(keys).max(axis=0)
         self.step = np.where(edge > 0, edge, 1.0).astype(np.float32) / np.float32(_GRID_STEPS)
 
     @classmethod
     def over(cls, keys: np.ndarray, spacing: float) -> "_Grid | None":
-        """Returns a grid that can tell neighbours apart, or None."""
+        """Returns a grid if it is fine enough to separate neighbours, else None."""
         grid = cls(keys)
         error = math.sqrt(float(np.sum(np.square(grid.step, dtype=np.float64))) / 12.0)
         return grid if error <= _COARSEST * spacing else None
 
     @property
     def corner(self) -> np.ndarray:
-        """The key that makes ScaNN lay this grid, [key_size]."""
+        """The key from which ScaNN derives this grid, [key_size]."""
         return self.step * np.float32(_GRID_STEPS)
 
     def count_outside(self, keys: np.ndarray) -> int:
@@ -213,7 +207,7 @@ def _build(keys: np.ndarray, p: int, settings: dict[str, Any], grid: _Grid | Non
 
 
 def _spacing(keys: np.ndarray, p: int) -> float:
-    """Returns the usual distance from a key to its outermost neighbour, by a part of the keys."""
+    """Returns the median distance from a key to its p-th neighbour, estimated from a sample."""
     among = keys[:: -(-len(keys) // _SPACING_AMONG)].astype(np.float64)
     sample = among[:: -(-len(among) // _SPACING_SAMPLE)]
     squares = np.sum(np.square(among), axis=1)
@@ -223,7 +217,7 @@ def _spacing(keys: np.ndarray, p: int) -> float:
 
 
 def tree_settings(count: int, p: int, tree_from: int = TREE_FROM) -> dict[str, Any]:
-    """Returns the tree's settings for so many keys and neighbours; none where all are compared."""
+    """Returns the tree's settings for `count` keys; an empty dictionary for brute force."""
     if count < tree_from:
         return {}
     leaves = min(count, int(_LEAVES_PER_ROOT * np.sqrt(count)))
@@ -239,5 +233,5 @@ def tree_settings(count: int, p: int, tree_from: int = TREE_FROM) -> dict[str, A
 
 
 def _complete(found: np.ndarray, distances: np.ndarray, p: int) -> bool:
-    # A sum is NaN where one of its terms is, and takes half as long as asking each.
+    # The sum is NaN if an element is; this takes half as long as testing each element.
     return len(found) == p and not math.isnan(distances.sum())

@@ -57,16 +57,6 @@ def test_the_last_move_of_a_slot_wins():
     assert index.search(np.array([[100.0], [5.0]]), 1).tolist() == [[0], [1]]
 
 
-def test_the_key_in_the_last_slot_takes_over_the_slot_of_a_removed_one():
-    index = ExactIndex(1)
-    index.append(np.array([[0.0], [10.0], [20.0]]))
-    index.remove(0)
-    assert len(index) == 2
-    assert index.search(np.array([[0.0]]), 3).tolist() == [[1, 0, -1]]
-    index.remove(1)
-    assert index.search(np.array([[0.0]]), 3).tolist() == [[0, -1, -1]]
-
-
 def test_a_rebuild_forgets_what_was_before():
     index = ExactIndex(1)
     index.append(np.array([[0.0], [10.0]]))

@@ -76,20 +76,15 @@ def test_without_a_tree_random_changes_leave_it_equal_to_the_exact_index():
     rng = np.random.default_rng(0)
     mine, true = ScannIndex(KEY_SIZE, P, tree_from=10_000), ExactIndex(KEY_SIZE)
     for step in range(150):
-        kind = rng.integers(3) if len(true) else 0
-        if kind == 0:
+        if len(true) == 0 or rng.integers(2):
             keys = rng.normal(size=(rng.integers(1, 6), KEY_SIZE))
             for index in (mine, true):
                 index.append(keys)
-        elif kind == 1:
+        else:
             slots = rng.integers(len(true), size=rng.integers(1, 6))  # some of them twice
             keys = rng.normal(size=(len(slots), KEY_SIZE))
             for index in (mine, true):
                 index.move(slots, keys)
-        else:
-            slot = int(rng.integers(len(true)))
-            for index in (mine, true):
-                index.remove(slot)
         queries = rng.normal(size=(3, KEY_SIZE))
         assert len(mine) == len(true)
         np.testing.assert_array_equal(
@@ -241,27 +236,6 @@ def test_the_searcher_never_gets_an_id_twice_and_gets_the_last_key():
     [(ids, keys, count)] = index._searcher.upserts
     assert dict(zip(ids, keys[:, 0].tolist(), strict=True)) == {1: 4.0, 2: 5.0, 3: 3.0}
     assert len(ids) == count == 3
-
-
-def test_removing_does_what_the_exact_index_does(tree_from):
-    rng = np.random.default_rng(0)
-    keys = clustered(60)
-    index, true = scann(keys, tree_from), exact(keys)
-    for _ in range(50):
-        slot = int(rng.integers(len(true)))
-        index.remove(slot)
-        true.remove(slot)
-        assert len(index) == len(true)
-    queries = clustered(20, seed=1)
-    np.testing.assert_array_equal(index.search(queries, P), true.search(queries, P))
-
-
-def test_a_removed_slot_is_the_next_to_be_appended_to(tree_from):
-    index = scann(clustered(60), tree_from)
-    index.remove(10)
-    far = np.full((1, KEY_SIZE), 50.0)
-    index.append(far)
-    assert index.search(far, 1).tolist() == [[59]]
 
 
 def test_recall_holds_after_many_changes_without_a_rebuild():
