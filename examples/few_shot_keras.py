@@ -2,12 +2,12 @@
 
   python examples/few_shot_keras.py [--shots=5] [--epochs=10]
 
-Each class is a random pattern, and its images are noisy, shifted copies. A convolutional network
-makes keys of them. The dictionary has one memory for each class, which holds the few labelled
-examples with value 1 for those of the class and 0 for others: its lookup is the share of the class
-among the nearest examples. `model.fit` trains the network through the dictionary, and the stored
-keys with it. Then come classes that the network has never seen: their examples are only written,
-and they are recognised at once.
+Each class is a random pattern; its images are noisy, shifted copies. A convolutional network maps
+images to keys. The dictionary has one memory for each class. It holds the few labelled examples of
+all classes, with value 1 for those of the class and 0 for the others: a lookup is the share of the
+class among the nearest examples. `model.fit` trains the network through the dictionary, and the
+stored keys too. For classes that the network has never seen, the examples are only written to the
+dictionary, without training.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from nec_tf import DifferentiableNeuralDictionary, RowRMSProp, WithMemory
 
 FLAGS = flags.FLAGS
 flags.DEFINE_integer("shots", 5, "Labelled examples of each class.")
-flags.DEFINE_integer("epochs", 10, "Of training.")
+flags.DEFINE_integer("epochs", 10, "Training epochs.")
 
 NUM_CLASSES = 10
 KEY_SIZE = 32
@@ -36,13 +36,13 @@ def examples(rng: np.random.Generator, patterns: np.ndarray, count: int):
 
 
 def new_patterns(rng: np.random.Generator) -> np.ndarray:
-    """Returns a blotchy random pattern for each class, [NUM_CLASSES, SIDE, SIDE]."""
+    """Returns a random pattern of 4 x 4 squares for each class, [NUM_CLASSES, SIDE, SIDE]."""
     coarse = rng.normal(size=(NUM_CLASSES, SIDE // 4, SIDE // 4))
     return coarse.repeat(4, axis=1).repeat(4, axis=2)
 
 
 def make_encoder() -> tf.keras.Model:
-    """From images to keys."""
+    """Returns a network from images [B, SIDE, SIDE, 1] to keys [B, KEY_SIZE]."""
     return tf.keras.Sequential(
         [
             tf.keras.layers.InputLayer((SIDE, SIDE, 1)),
@@ -55,8 +55,8 @@ def make_encoder() -> tf.keras.Model:
     )
 
 
-class Remember(tf.keras.callbacks.Callback):
-    """Writes the labelled examples, with the keys that the network now makes of them."""
+class WriteExamples(tf.keras.callbacks.Callback):
+    """Writes the labelled examples before each epoch, with the network's current keys."""
 
     def __init__(self, encoder, memory, images, labels) -> None:
         """Takes images [n, SIDE, SIDE, 1] and labels [n]."""
@@ -71,7 +71,9 @@ class Remember(tf.keras.callbacks.Callback):
             classes,
             np.tile(keys, (NUM_CLASSES, 1)),
             (classes == np.tile(self._labels, NUM_CLASSES)).astype(np.float32),
-            np.tile(np.arange(len(keys)), NUM_CLASSES),  # a known example only gets a new key
+            np.tile(
+                np.arange(len(keys)), NUM_CLASSES
+            ),  # an example that is stored gets its new key
         )
 
 
@@ -91,11 +93,11 @@ def classifier(encoder: tf.keras.Model, shots: int):
 
 
 def accuracy_on_new_classes(encoder: tf.keras.Model, seed: int, shots: int) -> float:
-    """Writes a few examples of new classes and returns how many others are recognised."""
+    """Writes a few examples of new classes; returns the accuracy on other images of them."""
     rng = np.random.default_rng(seed)
     patterns = new_patterns(rng)
     model, memory = classifier(encoder, shots)
-    Remember(encoder, memory, *examples(rng, patterns, shots)).on_epoch_begin()
+    WriteExamples(encoder, memory, *examples(rng, patterns, shots)).on_epoch_begin()
     images, labels = examples(rng, patterns, 50)
     return float(np.mean(model.predict(images, verbose=0).argmax(axis=1) == labels))
 
@@ -108,15 +110,15 @@ def run(shots: int, epochs: int) -> tuple[float, float]:
     before = accuracy_on_new_classes(encoder, seed=1, shots=shots)
     patterns = new_patterns(rng)
     model, memory = classifier(encoder, shots)
-    remember = Remember(encoder, memory, *examples(rng, patterns, shots))
+    write = WriteExamples(encoder, memory, *examples(rng, patterns, shots))
     images, labels = examples(rng, patterns, 200)
     targets = tf.keras.utils.to_categorical(labels, NUM_CLASSES)
-    model.fit(images, targets, batch_size=64, epochs=epochs, callbacks=[remember], verbose=2)
+    model.fit(images, targets, batch_size=64, epochs=epochs, callbacks=[write], verbose=2)
     return before, accuracy_on_new_classes(encoder, seed=1, shots=shots)
 
 
 def main(_) -> None:
-    """Trains and compares."""
+    """Trains, and prints the accuracy on new classes before and after."""
     before, after = run(FLAGS.shots, FLAGS.epochs)
     print(f"new classes, {FLAGS.shots} examples each, chance {1 / NUM_CLASSES:.2f}:")
     print(f"accuracy with a random network {before:.2f}, with the trained one {after:.2f}")

@@ -1,4 +1,4 @@
-"""NEC with a Reverb server, TF-Agents' Actor and Learner, and a policy saved for later.
+"""NEC with a Reverb server and TF-Agents' Actor and Learner; saves the policy as a SavedModel.
 
 python examples/reverb_actor_learner.py [--env=CartPole-v1] [--steps=10000] [--root_dir=/tmp/nec]
 """
@@ -14,37 +14,28 @@ from tf_agents.specs import tensor_spec
 from tf_agents.train import actor, learner
 from tf_agents.train.utils import train_utils
 
-from nec_tf import NecAgent, NecConfig
-from nec_tf.environments.gymnasium_env import SingleGymnasiumEnvironment
-from nec_tf.networks.encoders import mlp
+from nec_tf import NecAgent, NecConfig, SingleGymnasiumEnvironment, encoders
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("env", "CartPole-v1", "A Gymnasium environment with discrete actions.")
-flags.DEFINE_integer("steps", 10_000, "Steps to train for.")
-flags.DEFINE_integer("seed", 1, "Seed of everything that is chance.")
-flags.DEFINE_string("root_dir", None, "Where to save; a temporary folder where not given.")
+flags.DEFINE_integer("steps", 10_000, "Training steps.")
+flags.DEFINE_integer("seed", 1, "Random seed.")
+flags.DEFINE_string("root_dir", None, "Folder for the policy; a temporary one by default.")
 
-CONFIG = NecConfig(
-    key_size=16,
-    capacity=50_000,
-    horizon=50,
-    epsilon_from=300,
-    epsilon_until=5_000,
-    values_learning_rate=0.1,
-)
-STEPS_PER_RUN, UPDATES_PER_RUN = 100, 25  # one update in 4 steps, as in the paper
+CONFIG = NecConfig.small()
+STEPS_PER_RUN, UPDATES_PER_RUN = 100, 25  # an update every 4 steps, as in the paper
 TABLE = "steps"
 
 
 def main(_) -> None:
-    """Trains, prints the metrics of the actor as it goes, and saves the policy."""
+    """Trains, prints the actor's metrics every 1,000 steps, and saves the policy."""
     root_dir = FLAGS.root_dir or tempfile.mkdtemp(prefix="nec-")
     environment = SingleGymnasiumEnvironment(gymnasium.make(FLAGS.env), seed=FLAGS.seed)
     train_step = train_utils.create_train_step()
     agent = NecAgent(
         tensor_spec.from_spec(environment.time_step_spec()),
         tensor_spec.from_spec(environment.action_spec()),
-        mlp(environment.observation_spec().shape, CONFIG.key_size, seed=FLAGS.seed),
+        encoders.mlp(environment.observation_spec().shape, CONFIG.key_size, seed=FLAGS.seed),
         CONFIG,
         FLAGS.seed,
         train_step,
@@ -65,7 +56,7 @@ def main(_) -> None:
     replay = reverb_replay_buffer.ReverbReplayBuffer(
         agent.collect_data_spec, TABLE, sequence_length, local_server=server
     )
-    # Tiled and padded: every step of an episode begins a sequence, also the last ones.
+    # Tiled and padded: a sequence begins at every step of an episode, also at the last ones.
     add_to_replay = reverb_utils.ReverbAddTrajectoryObserver(
         replay.py_client,
         TABLE,
@@ -99,7 +90,7 @@ def main(_) -> None:
     saved = f"{root_dir}/policy"
     policy_saver.PolicySaver(agent.post_process_policy(), batch_size=None).save(saved)
     print(f"mean return of the last ten episodes: {collector.metrics[2].result():.1f}")
-    print(f"saved: {saved}, for tf.saved_model.load")
+    print(f"saved {saved}; load it with tf.saved_model.load")
     add_to_replay.close()
     server.stop()
 

@@ -2,7 +2,8 @@
 
   python examples/stock_drivers.py [--env=CartPole-v1] [--steps=10000]
 
-What differs from DQN is one line: the agent's `memory_observer` stands beside the replay buffer.
+The one difference from DQN: the agent's `memory_observer` is an observer of the driver, beside the
+replay buffer.
 """
 
 import gymnasium
@@ -13,33 +14,24 @@ from tf_agents.metrics import tf_metrics
 from tf_agents.replay_buffers import tf_uniform_replay_buffer
 from tf_agents.utils import common
 
-from nec_tf import NecAgent, NecConfig
-from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
-from nec_tf.networks.encoders import mlp
+from nec_tf import GymnasiumEnvironment, NecAgent, NecConfig, encoders
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("env", "CartPole-v1", "A Gymnasium environment with discrete actions.")
-flags.DEFINE_integer("steps", 10_000, "Steps to train for.")
-flags.DEFINE_integer("seed", 1, "Seed of everything that is chance.")
+flags.DEFINE_integer("steps", 10_000, "Training steps.")
+flags.DEFINE_integer("seed", 1, "Random seed.")
 
-CONFIG = NecConfig(
-    key_size=16,
-    capacity=50_000,
-    horizon=50,
-    epsilon_from=300,
-    epsilon_until=5_000,
-    values_learning_rate=0.1,
-)
-STEPS_PER_UPDATE = 4
-LEARNING_STARTS = 300  # steps
+CONFIG = NecConfig.small()
+STEPS_PER_UPDATE = 4  # as in the paper
+LEARNING_STARTS = 500  # steps before the first update
 
 
 def main(_) -> None:
-    """Trains, and prints the mean return of the last ten episodes as it goes."""
+    """Trains; prints the mean return of the last ten episodes every 1,000 steps."""
     environment = tf_py_environment.TFPyEnvironment(
         GymnasiumEnvironment([gymnasium.make(FLAGS.env)], seed=FLAGS.seed)
     )
-    embedding = mlp(environment.observation_spec().shape, CONFIG.key_size, seed=FLAGS.seed)
+    embedding = encoders.mlp(environment.observation_spec().shape, CONFIG.key_size, seed=FLAGS.seed)
     agent = NecAgent(
         environment.time_step_spec(), environment.action_spec(), embedding, CONFIG, FLAGS.seed
     )

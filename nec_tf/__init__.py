@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from nec_tf.agents.nec.config import NecConfig as NecConfig
     from nec_tf.environments.atari import make_atari_environment as make_atari_environment
     from nec_tf.environments.gymnasium_env import GymnasiumEnvironment as GymnasiumEnvironment
+    from nec_tf.environments.gymnasium_env import (
+        SingleGymnasiumEnvironment as SingleGymnasiumEnvironment,
+    )
     from nec_tf.experiments.api import load_run as load_run
     from nec_tf.experiments.api import train as train
     from nec_tf.memory import kernels as kernels
@@ -43,6 +46,7 @@ _MODULES = {
     "NecConfig": "agents.nec.config",
     "Neighbours": "memory.dnd",
     "RowRMSProp": "memory.row_rmsprop",
+    "SingleGymnasiumEnvironment": "environments.gymnasium_env",
     "WithMemory": "memory.keras_optimizer",
     "encoders": "networks",
     "kernels": "memory",

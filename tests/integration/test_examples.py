@@ -1,4 +1,4 @@
-"""The examples run as a reader would run them, with a tiny budget."""
+"""The examples run as in their docstrings, with few steps."""
 
 import subprocess
 import sys
@@ -31,12 +31,12 @@ def test_every_example_is_tested():
 def test_stock_drivers():
     """Random play keeps the pole up for 22 steps."""
     out = run("stock_drivers", "--steps=4000").strip().splitlines()[-1]
-    assert last_number(out) > 40
+    assert last_number(out) > 60
 
 
 def test_reverb_actor_learner(tmp_path):
     out = run("reverb_actor_learner", "--steps=3000", f"--root_dir={tmp_path}").splitlines()
-    assert last_number(next(line for line in out if line.startswith("mean return"))) > 30
+    assert last_number(next(line for line in out if line.startswith("mean return"))) > 40
     assert (tmp_path / "policy" / "saved_model.pb").exists()
 
 
