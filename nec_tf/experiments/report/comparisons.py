@@ -29,7 +29,8 @@ def improvement(records: Sequence[RunRecord], frames: int, name: str) -> Table:
     """Returns the probability of improvement for every pair of variants that share games."""
     rows = _pairs(scores_at(records, frames), frames)
     for row in rows:
-        found = compare(*row.pop("_columns"), probability_of_improvement, neutral=0.5)
+        x, y = row.pop("_columns")
+        found = compare(x, y, probability_of_improvement, neutral=0.5)
         row |= tables.figures("probability", found.estimate)
     return Table(
         name,

@@ -155,7 +155,8 @@ def aggregate_curves(rows: Sequence[Row], statistic: str) -> Figure:
 def profiles(records: Sequence[RunRecord], view: View) -> tuple[Figure, list[Row]]:
     """Returns performance profiles of a view, and their points as rows."""
     scores = scores_at(records, view.frames)
-    traces, rows = [], []
+    traces: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for variant in view.variants:
         point, band = profile_estimates(columns(scores[variant], view.games), THRESHOLDS / 100)
         if band is not None:

@@ -40,8 +40,8 @@ def paper_tables(records: Sequence[RunRecord], statistic: str) -> Table:
     for frames, agents in printed.items():
         row: dict = {"frames": frames} | {f"paper_{agent}": agents[agent] for agent in agents}
         for variant in variants:
-            value, games = ours.get(frames, {}).get(variant, (None, None))
-            row |= {variant: value, f"{variant}_games": games}
+            found = ours.get(frames, {}).get(variant)
+            row |= {variant: found and found[0], f"{variant}_games": found and found[1]}
         rows.append(row)
     return Table(
         f"paper_{statistic}",
@@ -143,15 +143,14 @@ def deciles(records: Sequence[RunRecord], frames: int) -> tuple[Table, list[Row]
         A table of deciles, and rows of agent, variant (None for the paper's), game, quantile and
         per cent of human play.
     """
-    ranked = {
+    ranked: dict[tuple[str, str | None], dict[str, float]] = {
         (f"{published.PAPER_AGENTS[agent]} (paper, 10M frames)", None): published.normalised(
             published.paper_scores()[agent]
         )
         for agent in ("nec", "mfec", "prioritised_replay")
     }
-    for variant, own in scores_at(records, frames).items():
-        means = {game: float(runs.mean()) for game, runs in own.items()}
-        ranked[variant, variant] = means
+    for own, scores in scores_at(records, frames).items():
+        ranked[own, own] = {game: float(runs.mean()) for game, runs in scores.items()}
     rows: list[Row] = []
     points: list[Row] = []
     for (label, variant), games in ranked.items():
