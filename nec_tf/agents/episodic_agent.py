@@ -18,6 +18,7 @@ from nec_tf.agents.returns import first_return
 from nec_tf.agents.specs import require_keys, require_num_actions, require_one_observation
 from nec_tf.memory.dnd import DifferentiableNeuralDictionary
 from nec_tf.memory.state_ids import hash_states
+from nec_tf.networks.tf_agents_networks import as_keras_model
 from nec_tf.runtime.errors import UserError
 from nec_tf.serving import memory_files
 from nec_tf.serving.freezing import Frozen, freeze_memory
@@ -82,7 +83,8 @@ class EpisodicAgent(tf_agent.TFAgent):
         Args:
             time_step_spec: Time step spec of the environment.
             action_spec: One integer action from 0 to A - 1.
-            embedding: From observations [B, ...] to keys [B, config.key_size].
+            embedding: From observations [B, ...] to keys [B, config.key_size]: a Keras model or a
+                network of TF-Agents.
             config: Settings.
             seed: Random seed of exploration; None draws one.
             train_step_counter: Incremented by each `train`.
@@ -94,6 +96,7 @@ class EpisodicAgent(tf_agent.TFAgent):
         time_step_spec = tensor_spec.from_spec(time_step_spec)
         action_spec = tensor_spec.from_spec(action_spec)
         require_one_observation(time_step_spec.observation)
+        embedding = as_keras_model(embedding)
         require_keys(embedding, time_step_spec.observation, config.key_size)
         self.config = config
         self.embedding = embedding

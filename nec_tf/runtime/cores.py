@@ -1,8 +1,13 @@
-"""On which cores threads of updates run, where there are no more cores than such threads.
+"""Placement of update threads on cores, if there are no more cores than such threads.
 
-The loop's thread is woken hundreds of times a second, for microseconds, and Linux then often leaves
-a core idle while somebody waits on the other one: two cores lost a fifth of their time with one
-environment (docs/experiments.md). So it is told where to run them.
+The acting thread is woken hundreds of times a second, each time for microseconds. Linux then often
+leaves one core idle while a thread waits on the other: two cores lost a fifth of their time with
+one environment (docs/experiments.md). Explicit placement avoids this.
+
+With the two update threads of `OverlappedUpdates`, placement is active on exactly two cores. With
+more cores Linux has room for all threads, and with one core there is no choice. Set the
+environment variable `NEC_TF_PIN_CORES=0` to turn placement off, for example if several runs share
+the same two cores.
 """
 
 import contextlib
@@ -11,22 +16,29 @@ import os
 import threading
 from collections.abc import Iterator
 
-_NICENESS = 10  # of threads that give way: every step waits for whoever acts
+PIN_CORES = "NEC_TF_PIN_CORES"  # environment variable: 0 turns placement off
+_NICENESS = 10  # added to that of update threads: every step waits for the acting thread
 _current_core = ctypes.CDLL(None).sched_getcpu
 
 
 class SharedCores:
-    """Threads that keep off the core of whoever acts, and get it while that one waits for them.
+    """Keeps update threads off the acting thread's core, except while that thread waits for them.
 
-    Where there are more cores than such threads, or only one core, nobody is moved.
+    Active if there are at least two cores and no more cores than update threads. Update threads get
+    a lower priority in any case.
     """
 
-    def __init__(self) -> None:
-        """Nobody has joined yet."""
+    def __init__(self, pin: bool | None = None) -> None:
+        """Starts without update threads.
+
+        Args:
+            pin: Whether to place threads on cores; None reads `NEC_TF_PIN_CORES`, default 1.
+        """
+        self._pin = os.environ.get(PIN_CORES, "1") != "0" if pin is None else pin
         self._threads: list[int] = []
 
     def join(self) -> None:
-        """Makes the thread that calls it one of those that give way."""
+        """Makes the calling thread an update thread."""
         thread = threading.get_native_id()
         own = os.getpriority(os.PRIO_PROCESS, thread)
         os.setpriority(os.PRIO_PROCESS, thread, own + _NICENESS)
@@ -34,9 +46,9 @@ class SharedCores:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
-        """Lends the core of the thread that calls it to the others, while it waits for them."""
-        cores = sorted(os.sched_getaffinity(0))  # asked each time: it can be changed from outside
-        if not 1 < len(cores) <= len(self._threads):
+        """Gives the calling thread's core to the update threads while it waits for them."""
+        cores = sorted(os.sched_getaffinity(0))  # read each time: other programs can change it
+        if not self._pin or not 1 < len(cores) <= len(self._threads):
             yield
             return
         mine = _current_core()

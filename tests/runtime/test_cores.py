@@ -13,11 +13,11 @@ several = pytest.mark.skipif(len(CORES) < 2, reason="there is one core only")
 
 @pytest.fixture
 def joined():
-    """Returns a function: cores that so many threads have joined, and the ids of these threads."""
+    """Returns a function: `SharedCores` that so many threads have joined, and their ids."""
     pools = []
 
-    def make(num_threads):
-        shared = SharedCores()
+    def make(num_threads, **arguments):
+        shared = SharedCores(**arguments)
         pool = ThreadPoolExecutor(num_threads, initializer=shared.join)
         pools.append(pool)
         all_here = threading.Barrier(num_threads)
@@ -31,7 +31,7 @@ def joined():
 
 @pytest.fixture
 def available(monkeypatch):
-    """Returns a function that makes only so many cores available to whoever asks for its own."""
+    """Returns a function that limits the cores that the process may use."""
     ask = os.sched_getaffinity
     return lambda count: monkeypatch.setattr(
         os, "sched_getaffinity", lambda of: set(CORES[:count]) if of == 0 else ask(of)
@@ -40,7 +40,7 @@ def available(monkeypatch):
 
 @pytest.fixture
 def on_the_first_core():
-    """Keeps the test's own thread there, so that it is known where it runs."""
+    """Keeps the test's thread on the first core, so that its core is known."""
     thread = threading.get_native_id()
     before = os.sched_getaffinity(thread)
     os.sched_setaffinity(thread, {CORES[0]})
@@ -66,7 +66,7 @@ def test_while_the_caller_waits_each_thread_has_a_core_and_then_none_has_the_cal
 
 @several
 @pytest.mark.usefixtures("on_the_first_core")
-def test_threads_leave_the_core_also_where_waiting_failed(joined, available):
+def test_threads_leave_the_core_also_if_waiting_failed(joined, available):
     shared, threads = joined(2)
     available(2)
     with pytest.raises(KeyError), shared.lent():
@@ -77,7 +77,7 @@ def test_threads_leave_the_core_also_where_waiting_failed(joined, available):
 @pytest.mark.parametrize(
     ("num_threads", "cores"), [(1, 2), (2, 1)], ids=["a core for each", "one core"]
 )
-def test_nobody_is_moved_where_it_would_not_help(joined, available, num_threads, cores):
+def test_no_thread_is_moved_if_that_would_not_help(joined, available, num_threads, cores):
     shared, threads = joined(num_threads)
     available(min(cores, len(CORES)))
     before = allowed(threads)
@@ -86,7 +86,33 @@ def test_nobody_is_moved_where_it_would_not_help(joined, available, num_threads,
     assert allowed(threads) == before
 
 
-def test_whoever_joins_gives_way(joined):
+@several
+@pytest.mark.usefixtures("on_the_first_core")
+@pytest.mark.parametrize(
+    ("variable", "arguments", "placed"),
+    [
+        (None, {}, True),
+        ("1", {}, True),
+        ("0", {}, False),
+        (None, {"pin": False}, False),
+        ("0", {"pin": True}, True),
+    ],
+)
+def test_a_variable_or_an_argument_turns_placement_off(
+    joined, available, monkeypatch, variable, arguments, placed
+):
+    monkeypatch.delenv(cores.PIN_CORES, raising=False)
+    if variable is not None:
+        monkeypatch.setenv(cores.PIN_CORES, variable)
+    shared, threads = joined(2, **arguments)
+    available(2)
+    before = allowed(threads)
+    with shared.lent():
+        assert (allowed(threads) != before) == placed
+    assert (allowed(threads) == [{CORES[1]}] * 2) == placed
+
+
+def test_threads_that_join_get_a_lower_priority(joined):
     _, threads = joined(2)
     own = os.getpriority(os.PRIO_PROCESS, 0)
     for thread in threads:

@@ -16,6 +16,7 @@ from nec_tf.agents.episodic_agent import EpisodicAgent, Experience
 from nec_tf.agents.nec.config import NecConfig
 from nec_tf.memory.row_rmsprop import RowRMSProp
 from nec_tf.networks import encoders
+from nec_tf.networks.tf_agents_networks import as_keras_model
 
 
 class Gradients(NamedTuple):
@@ -93,6 +94,7 @@ class NecAgent(EpisodicAgent):
         Atari.
         """
         config = config or NecConfig()
+        embedding = as_keras_model(embedding)
         specs = time_step_spec, action_spec
         length = config.key_length
         network = encoders.of_length(embedding, length) if length else embedding

@@ -10,8 +10,8 @@ Why this is safe:
   it needs the loss, for which everything has been read (`NecAgent.gradients`, `after_reading`).
 - `finish_oldest` waits until all updates have read before it applies one, and `begin` before it
   synchronises the index.
-- `DifferentiableNeuralDictionary.reading` counts the updates in their first phase, and every method
-  that changes the memory raises `RuntimeError` while the count is above 0.
+- `DifferentiableNeuralDictionary.begin_reading` counts the updates in their first phase, and every
+  method that changes the memory raises `RuntimeError` while the count is above 0.
 """
 
 import collections
@@ -53,7 +53,7 @@ class OverlappedUpdates:
         self._agent = agent
         self._gradients = Graph(self._compute)
         self._apply = Graph(agent.apply)
-        self._cores = SharedCores()
+        self._cores = SharedCores()  # active on two cores only; NEC_TF_PIN_CORES=0 turns it off
         self._threads = ThreadPoolExecutor(_THREADS, "update", self._cores.join)
         self._updates: collections.deque[_Update] = collections.deque()
         self._numbers = itertools.count()
