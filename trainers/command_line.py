@@ -55,8 +55,12 @@ def _define_run_flags(preset: str, unit: str) -> None:
         explanation = field.metadata["help"].format(unit=unit)
         if field.name == "agent":
             explanation += f": {', '.join(AGENTS)}"
+        if field.name == "num_envs":
+            explanation += " (default: 1; a3c one for each core)"
         default = values[field.name]
-        _DEFINE[type(default)](field.name, default, f"{explanation}.", module_name=_RUN)
+        # Without a number of environments the agent chooses, see `default_num_envs`.
+        shown = None if field.name == "num_envs" else default
+        _DEFINE[type(default)](field.name, shown, f"{explanation}.", module_name=_RUN)
     flags.DEFINE_string(
         "run_dir",
         None,

@@ -120,6 +120,33 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
         self._current_time_step = ts.TimeStep(*(part[members] for part in self.current_time_step()))
         return self._current_time_step
 
+    def step_member(self, i: int, action: np.ndarray) -> ts.TimeStep:
+        """Steps one member, as `step` steps all of them; the others stay where they are.
+
+        Each member may be stepped by a thread of its own. Its place in `current_time_step()`, the
+        arrays that `reset` or `step` returned last, is overwritten.
+
+        Args:
+            i: Place of the member in the batch.
+            action: Its action, int [1].
+
+        Returns:
+            Its time step, [1, ...], in new arrays.
+        """
+        now = self.current_time_step()
+        ended = now.step_type[i] == ts.StepType.LAST
+        (chosen,) = self._check_action(action, 1)
+        step_type, reward, discount, observation = self._step_member(i, chosen, ended)
+        time_step = ts.TimeStep(
+            np.array([step_type], np.int32),
+            np.array([reward], np.float32),
+            np.array([discount], np.float32),
+            self._batch([observation]),
+        )
+        for part, value in zip(now, time_step, strict=True):
+            part[i] = value[0]
+        return time_step
+
     def render(self, mode: str = "rgb_array") -> np.ndarray:
         """Returns the members' images, uint8 `[B, height, width, 3]`."""
         for env in self._envs:
@@ -141,26 +168,33 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
         return ts.restart(self._batch(observations), batch_size=self.batch_size)
 
     def _step(self, action: np.ndarray) -> ts.TimeStep:
-        actions = self._check_action(action)
+        actions = self._check_action(action, self.batch_size)
         # Not `is_last()`, which first asks TensorFlow what it was given: 20 microseconds.
         ended = self._current_time_step.step_type == ts.StepType.LAST
-        step_type = np.full(self.batch_size, ts.StepType.MID, np.int32)
-        reward = np.zeros(self.batch_size, np.float32)
-        discount = np.full(self.batch_size, self._discount, np.float32)
+        step_type = np.empty(self.batch_size, np.int32)
+        reward = np.empty(self.batch_size, np.float32)
+        discount = np.empty(self.batch_size, np.float32)
         observations = []
-        for i, env in enumerate(self._envs):
-            if ended[i]:
-                observation = self._reset_member(i)
-                step_type[i] = ts.StepType.FIRST
-                discount[i] = 1.0
-            else:
-                observation, reward[i], terminated, truncated, self._infos[i] = env.step(actions[i])
-                if terminated or truncated:
-                    step_type[i] = ts.StepType.LAST
-                if terminated:
-                    discount[i] = 0.0
+        for i in range(self.batch_size):
+            step_type[i], reward[i], discount[i], observation = self._step_member(
+                i, actions[i], ended[i]
+            )
             observations.append(observation)
         return ts.TimeStep(step_type, reward, discount, self._batch(observations))
+
+    def _step_member(
+        self, i: int, action: np.integer, ended: np.bool_
+    ) -> tuple[int, float, float, np.ndarray]:
+        """Steps member `i`, or resets it after its LAST.
+
+        Returns:
+            Step type, reward, discount and observation.
+        """
+        if ended:
+            return ts.StepType.FIRST, 0.0, 1.0, self._reset_member(i)
+        observation, reward, terminated, truncated, self._infos[i] = self._envs[i].step(action)
+        step_type = ts.StepType.LAST if terminated or truncated else ts.StepType.MID
+        return step_type, reward, 0.0 if terminated else self._discount, observation
 
     def _reset_member(self, i: int) -> np.ndarray:
         observation, self._infos[i] = self._envs[i].reset(seed=self._next_seeds[i])
@@ -170,12 +204,12 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
     def _batch(self, observations: list[np.ndarray]) -> np.ndarray:
         return np.stack(observations, dtype=self._observation_spec.dtype, casting="same_kind")
 
-    def _check_action(self, action: np.ndarray) -> np.ndarray:
+    def _check_action(self, action: np.ndarray, count: int) -> np.ndarray:
         # Checked here since many environments take a negative action for an index from the end.
         actions = np.asarray(action)
-        if actions.shape != (self.batch_size,) or not np.issubdtype(actions.dtype, np.integer):
+        if actions.shape != (count,) or not np.issubdtype(actions.dtype, np.integer):
             raise ValueError(
-                f"action must be integers of shape ({self.batch_size},), one for each member; "
+                f"action must be integers of shape ({count},), one for each member; "
                 f"got {actions.dtype} of shape {actions.shape}"
             )
         last_action = self._action_spec.maximum

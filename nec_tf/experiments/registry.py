@@ -6,13 +6,16 @@ imported when they are needed: programs show their flags without TensorFlow.
 
 import dataclasses
 import importlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from nec_tf.agents.a3c.config import A3cConfig
 from nec_tf.agents.dqn.config import DqnConfig
 from nec_tf.agents.lambda_returns.config import QStarLambdaConfig, RetraceLambdaConfig
 from nec_tf.agents.mfec.config import MfecConfig, MfecVaeConfig
 from nec_tf.agents.nec.config import NecLearnerConfig
 from nec_tf.agents.prioritised.config import PrioritisedConfig
+from nec_tf.runtime.cores import num_cores
 from nec_tf.runtime.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
@@ -30,11 +33,13 @@ class AgentKind:
         learner: Its `Learner`, as "module:class".
         encoder: Function from an observation's shape, key size and seed to its network, as
             "module:function"; empty for the network of the task.
+        num_envs: Returns the number of environments of a new run that asks for no number.
     """
 
     config: type
     learner: str
     encoder: str = ""
+    num_envs: Callable[[], int] = lambda: 1
 
 
 AGENTS = {
@@ -58,6 +63,12 @@ AGENTS = {
     ),
     "retrace_lambda": AgentKind(
         RetraceLambdaConfig, "nec_tf.agents.lambda_returns.learner:RetraceLambdaLearner"
+    ),
+    "a3c": AgentKind(
+        A3cConfig,
+        "nec_tf.agents.a3c.learner:A3cLearner",
+        "nec_tf.networks.actor_critic:body",
+        num_envs=num_cores,
     ),
 }
 

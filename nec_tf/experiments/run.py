@@ -1,5 +1,6 @@
 """A run: a task, settings, an agent's configuration, and what has been learned so far."""
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
@@ -172,3 +173,15 @@ def import_into_run(run_dir: str | Path, memories: Sequence[str]) -> int:
 def default_run_dir(agent: str, task: Task, seed: int) -> str:
     """Returns `runs/<agent>-<task>-<seed>`."""
     return str(Path("runs") / f"{agent}-{task.name}-{seed}")
+
+
+def default_num_envs(agent: str, run_dir: str | Path) -> int:
+    """Returns the number of environments of a run whose settings name none.
+
+    That of the run in the folder, so that it can be resumed on a machine with more or fewer cores;
+    for a new run, the agent's default.
+    """
+    if (Path(run_dir) / "config.json").exists():
+        with contextlib.suppress(ValueError, KeyError):  # `RunFolder` reports a damaged file
+            return int(read_config(Path(run_dir))["num_envs"])
+    return find_agent(agent).num_envs()

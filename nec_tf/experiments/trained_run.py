@@ -10,7 +10,7 @@ from nec_tf.experiments.evaluation import Episode, Evaluator, record_video, summ
 from nec_tf.experiments.exporting import export_run
 from nec_tf.experiments.loop import Experiment
 from nec_tf.experiments.registry import make_config
-from nec_tf.experiments.run import Run, default_run_dir
+from nec_tf.experiments.run import Run, default_num_envs, default_run_dir
 from nec_tf.experiments.run_lock import RunLock
 from nec_tf.experiments.settings import Settings
 from nec_tf.experiments.tasks import Task
@@ -157,6 +157,9 @@ def train_task(
     settings = Settings.preset(task.preset, **of_run)
     config = make_config(settings.agent, task.preset, **of_agent)
     run_dir = run_dir or default_run_dir(settings.agent, task, settings.seed)
+    if "num_envs" not in given:
+        num_envs = default_num_envs(settings.agent, run_dir)
+        settings = dataclasses.replace(settings, num_envs=num_envs)
     run, finished = _session(run_dir, task, settings, config, say)
     return TrainedRun(run), finished
 

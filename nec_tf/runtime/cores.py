@@ -21,6 +21,11 @@ _NICENESS = 10  # added to that of update threads: every step waits for the acti
 _current_core = ctypes.CDLL(None).sched_getcpu
 
 
+def num_cores() -> int:
+    """Returns the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
 class SharedCores:
     """Keeps update threads off the acting thread's core, except while that thread waits for them.
 

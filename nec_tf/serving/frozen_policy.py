@@ -1,7 +1,8 @@
 """A frozen policy as a SavedModel that TF Serving runs and TF-Agents loads.
 
 Signatures:
-  serving_default   observation [B, ...] -> action [B], q_values [B, A]
+  serving_default   observation [B, ...] -> action [B], and what it was chosen by: q_values [B, A],
+                    or logits [B, A] and value [B] of an actor-critic
   action            as TF-Agents' `PolicySaver` names it: a time step -> action
   explain           observation [B, ...] -> rows, weights, values, distances, all [B, A, p];
                     only for agents with a memory
@@ -38,6 +39,19 @@ class FrozenQNetwork(tf.Module):
         return self.network(observation, training=False)[0]
 
 
+class FrozenActorCritic(tf.Module):
+    """The network of an actor-critic agent."""
+
+    def __init__(self, network: tf.keras.Model) -> None:
+        """Wraps a network from observations to logits and values; it is not copied."""
+        super().__init__(name="frozen_actor_critic")
+        self.network = network
+
+    def logits_and_value(self, observation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the policy's logits [B, A] and values [B] of observations [B, ...]."""
+        return self.network(observation, training=False)
+
+
 class FrozenPolicy(tf_policy.TFPolicy):
     """The greedy policy of a frozen network; it has no chance in it and nothing of Python."""
 
@@ -45,7 +59,7 @@ class FrozenPolicy(tf_policy.TFPolicy):
         self,
         time_step_spec: ts.TimeStep,
         action_spec: types.NestedTensorSpec,
-        network: QFunction,
+        network: QFunction | FrozenActorCritic,
         name: str = "frozen_policy",
     ) -> None:
         """A policy over observations of the specs."""
@@ -74,7 +88,32 @@ class FrozenPolicy(tf_policy.TFPolicy):
         if observation.dtype.is_floating:
             observation = tf.debugging.check_numerics(observation, "observation")
         q = self.network.q_values(observation)
-        return tf.cast(tf.argmax(q, axis=-1), self.action_spec.dtype), q
+        return self._first_of_highest(q), q
+
+    def answer(self, observation: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns the outputs of `serving_default` by name."""
+        action, q = self.decide(observation)
+        return {"action": action, "q_values": q}
+
+    def _first_of_highest(self, scores: tf.Tensor) -> tf.Tensor:
+        """Returns the action of the highest score in each row of [B, A]."""
+        return tf.cast(tf.argmax(scores, axis=-1), self.action_spec.dtype)
+
+
+class FrozenSoftmaxPolicy(FrozenPolicy):
+    """The most probable action of a softmax policy; the logits are there to draw others."""
+
+    network: FrozenActorCritic
+
+    def decide(self, observation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns actions [B] and logits [B, A]; of equal logits the first wins."""
+        logits, _ = self.network.logits_and_value(observation)
+        return self._first_of_highest(logits), logits
+
+    def answer(self, observation: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns the outputs of `serving_default` by name."""
+        logits, value = self.network.logits_and_value(observation)
+        return {"action": self._first_of_highest(logits), "logits": logits, "value": value}
 
 
 def save(policy: FrozenPolicy, path: str, frames: int) -> None:
@@ -90,8 +129,7 @@ def save(policy: FrozenPolicy, path: str, frames: int) -> None:
 
     @tf.function(input_signature=[spec])
     def serve(observation: tf.Tensor) -> dict[str, tf.Tensor]:
-        action, q = policy.decide(observation)
-        return {"action": action, "q_values": q}
+        return policy.answer(observation)
 
     @tf.function(input_signature=[spec])
     def explain(observation: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -118,6 +118,26 @@ def test_each_member_gets_its_own_action():
     assert [info["action"] for info in env.get_info()] == [2, 0, 3]
 
 
+def test_members_that_are_stepped_one_by_one_do_what_they_do_together():
+    def make():
+        members = [Scripted((2, "terminated")), Scripted((3, "truncated"))]
+        return GymnasiumEnvironment(members, seed=1)
+
+    together, alone = make(), make()
+    expected = rollout(together, 7, action=2)
+    alone.reset()
+    for member in (1, 0):  # one after the other has ended, in the other order
+        for step in expected[1:]:
+            taken = alone.step_member(member, np.array([2]))
+            for got, wanted in zip(taken, step, strict=True):
+                np.testing.assert_array_equal(got, wanted[member : member + 1])
+                assert got.dtype == wanted.dtype
+    for got, wanted in zip(alone.current_time_step(), expected[-1], strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    with pytest.raises(ValueError, match="actions must be in"):
+        alone.step_member(0, np.array([9]))
+
+
 def test_the_first_step_resets():
     env = GymnasiumEnvironment([Scripted((2, "terminated"))])
     assert env.step(np.array([1])).step_type.tolist() == [FIRST]

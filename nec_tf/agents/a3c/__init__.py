@@ -1,0 +1,1 @@
+"""A3C (Mnih et al., 2016): asynchronous advantage actor-critic with the published settings."""
