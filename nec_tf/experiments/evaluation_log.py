@@ -5,8 +5,9 @@ Beside `metrics.csv`, which holds nothing that depends on the clock. Needs no Te
 
 import dataclasses
 import json
-import os
 from pathlib import Path
+
+from nec_tf.experiments import durable
 
 _FILE = "evaluations.jsonl"
 
@@ -39,26 +40,34 @@ class EvaluationLog:
         if not self._path.exists():
             return
         kept = [record for record in read_evaluations(run_dir) if record.frames <= frames]
-        unfinished = self._path.with_suffix(".unfinished")
-        unfinished.write_text("".join(map(_line, kept)))
-        os.replace(unfinished, self._path)
+        durable.write_text(self._path, "".join(map(_line, kept)))
 
     def write(self, record: EvaluationRecord) -> None:
         """Appends one evaluation, in one write."""
         with self._path.open("a") as file:
             file.write(_line(record))
 
+    def sync(self) -> None:
+        """Waits until all evaluations are on the disk; call it before a checkpoint is saved."""
+        if self._path.exists():
+            durable.sync(self._path)
+
 
 def read_evaluations(run_dir: Path) -> list[EvaluationRecord]:
     """Returns the evaluations of a run; none for runs of versions that did not record them.
 
-    A last line that a crash cut short is left out.
+    Lines that a crash left unreadable, at the end of the file, are left out.
     """
     path = run_dir / _FILE
     if not path.exists():
         return []
-    lines = path.read_text().split("\n")
-    return [EvaluationRecord(**json.loads(line)) for line in lines[:-1]]
+    records: list[EvaluationRecord] = []
+    for line in path.read_text(errors="replace").split("\n")[:-1]:
+        try:
+            records.append(EvaluationRecord(**json.loads(line)))
+        except (ValueError, TypeError):
+            break
+    return records
 
 
 def _line(record: EvaluationRecord) -> str:

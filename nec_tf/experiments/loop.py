@@ -1,7 +1,9 @@
 """The training loop: act, learn, log, evaluate, save; for any agent and any task."""
 
+import functools
 import sys
 import time
+from collections.abc import Callable
 
 import numpy as np
 from tf_agents.trajectories import time_step as ts
@@ -14,6 +16,7 @@ from nec_tf.experiments.metrics_log import MetricsLog
 from nec_tf.experiments.run import Run
 from nec_tf.experiments.stopping import StopRequest
 from nec_tf.runtime.errors import DamagedCheckpoint
+from nec_tf.runtime.streams import Unbreakable
 
 _CHUNK = 50  # agent steps between two checks of what is due
 _ON_A_TERMINAL = sys.stderr.isatty()
@@ -36,6 +39,7 @@ class Experiment:
         )
         self._evaluations = EvaluationLog(run.folder.path, run.progress.handled_frames)
         self._clock = _Clock(run.progress.wall_seconds)
+        self._saved = time.monotonic()
         run.checkpoints.drop_bests_after(run.progress.handled_frames)
 
     def run(self) -> bool:
@@ -79,8 +83,15 @@ class Experiment:
         return taken
 
     def _save(self) -> None:
+        self._write(self._run.save)
+
+    def _write(self, save: Callable[[], None]) -> None:
+        """Saves a checkpoint, once all rows up to it are on the disk."""
         self._run.progress.wall_seconds = self._clock.seconds()
-        self._run.save()
+        self._log.sync()
+        self._evaluations.sync()
+        save()
+        self._saved = time.monotonic()
 
     def _save_after(self, error: Exception) -> None:
         """Saves a run that an error ends; a note of the error says where it can be resumed."""
@@ -109,11 +120,16 @@ class Experiment:
         save = done or self._due(settings.checkpoint_every_frames)
         progress.handled_frames = progress.frames
         improved = progress.best_evaluation != best_before
-        progress.wall_seconds = self._clock.seconds()
         if save:
-            self._run.save(improved)
+            self._write(functools.partial(self._run.save, improved))
         elif improved:
-            self._run.save_best()
+            self._write(self._run.save_best)
+        elif self._minutes_are_over():
+            self._write(self._run.save_between)
+
+    def _minutes_are_over(self) -> bool:
+        minutes = self._run.settings.checkpoint_every_minutes
+        return bool(minutes) and time.monotonic() - self._saved > 60 * minutes
 
     def _due(self, every: int) -> bool:
         progress = self._run.progress
@@ -129,6 +145,7 @@ class Experiment:
             dynamic_ncols=True,
             mininterval=0.5 if _ON_A_TERMINAL else 30.0,  # fewer lines in a log file
             smoothing=0.1,
+            file=Unbreakable(sys.stderr),
         )
 
     def _write_metrics(self, bar: tqdm, evaluation: dict[str, float]) -> None:

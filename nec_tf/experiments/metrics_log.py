@@ -1,12 +1,14 @@
 """Metrics of a run: `metrics.csv`, and TensorBoard's events."""
 
 import csv
-import os
+import io
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
+from nec_tf.experiments import durable
 from nec_tf.experiments.evaluation import EVALUATION_COLUMNS
 from nec_tf.memory.diagnostics import Diagnostics
 
@@ -20,16 +22,11 @@ class MetricsLog:
         """Opens the log of a run that is at `frames`; drops later rows of a lost session."""
         self._path = folder / "metrics.csv"
         self._columns = ("frames", *columns)
-        rows = []
-        if self._path.exists():
-            with self._path.open() as file:
-                rows = [row for row in csv.DictReader(file) if int(row["frames"]) <= frames]
-        unfinished = self._path.with_suffix(".unfinished")
-        with unfinished.open("w", newline="") as file:
-            writer = csv.DictWriter(file, self._columns)
-            writer.writeheader()
-            writer.writerows(rows)
-        os.replace(unfinished, self._path)  # a kill while rows are copied loses none
+        content = io.StringIO(newline="")
+        writer = csv.DictWriter(content, self._columns, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(row for row in _whole_rows(self._path) if int(row["frames"]) <= frames)
+        durable.write_text(self._path, content.getvalue())
         self._events = tf.summary.create_file_writer(str(folder / "events"))
 
     def write(self, frames: int, metrics: dict[str, float], **only_shown: float) -> None:
@@ -45,9 +42,34 @@ class MetricsLog:
         with self._events.as_default(step=frames):
             tf.summary.image(name, image[None])
 
+    def sync(self) -> None:
+        """Waits until all rows are on the disk; call it before a checkpoint is saved."""
+        durable.sync(self._path)
+
     def flush(self) -> None:
         """Writes everything that is buffered for TensorBoard."""
         self._events.flush()
+
+
+def _whole_rows(path: Path) -> list[dict[str, str]]:
+    """Returns the rows of a `metrics.csv` up to the first one that a crash left unreadable."""
+    if not path.exists():
+        return []
+    with path.open(newline="", errors="replace") as file:
+        lines = file.read().split("\r\n")
+    reader = csv.DictReader(lines[:-1])  # what follows the last line break is a part of a row
+    rows: list[dict[str, str]] = []
+    for row in reader:
+        width = None not in row and None not in row.values()
+        frames = row.get("frames") or ""
+        after = not rows or (frames.isdecimal() and int(frames) > int(rows[-1]["frames"]))
+        if not (width and frames.isdecimal() and after):
+            break
+        rows.append(row)
+    lost = len(lines) - 2 - len(rows) + bool(lines[-1])
+    if lost > 0:
+        logging.warning("%s: %d unreadable row(s) at its end were dropped", path, lost)
+    return rows
 
 
 def _group(metric: str) -> str:

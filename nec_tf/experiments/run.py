@@ -97,6 +97,13 @@ class Run:
         self.learner.finish_updates()
         self.checkpoints.save(self._state(), best)
 
+    def save_between(self) -> None:
+        """Writes a checkpoint that time asks for, and that must not change the run's numbers.
+
+        Updates that are being computed are not in it: a run that resumes from it lacks one or two.
+        """
+        self.checkpoints.save(self._state())
+
     def save_best(self) -> None:
         """Writes a checkpoint to evaluate and export, of the agent as it was just evaluated.
 

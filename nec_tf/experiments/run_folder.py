@@ -7,7 +7,7 @@ from typing import Any
 from nec_tf.experiments import durable
 from nec_tf.runtime.errors import UserError
 
-_MAY_CHANGE = ("frames",)
+_MAY_CHANGE = ("frames", "checkpoint_every_minutes")  # neither decides a number
 
 
 class RunFolder:

@@ -1,6 +1,7 @@
 """Settings of a run beside its task and its agent's configuration. Needs no TensorFlow."""
 
 import dataclasses
+import math
 from typing import Any, Self
 
 from nec_tf.runtime.errors import UserError
@@ -47,6 +48,9 @@ class Settings:
         "Exported memories to start with, and their network: folders, separated by commas",
         default="",
     )
+    checkpoint_every_minutes: float = _explained(
+        "Most minutes between checkpoints; 0 for checkpoints by frames only", default=10.0
+    )
 
     @classmethod
     def preset(cls, name: str, **given: Any) -> Self:
@@ -65,10 +69,16 @@ class Settings:
         ):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if not 0.0 <= self.checkpoint_every_minutes < math.inf:
+            raise UserError(
+                "checkpoint_every_minutes must be finite and not negative, not"
+                f" {self.checkpoint_every_minutes}"
+            )
         if self.seed < 0:
             raise UserError(f"seed must not be negative, but it is {self.seed}")
 
 
 def defaults(preset: str) -> dict[str, Any]:
     """Returns the default of every setting by its name."""
-    return {**_EVERY_PRESET, **PRESETS[preset], "init_memory": ""}
+    own = {field.name: field.default for field in dataclasses.fields(Settings)}
+    return {**own, **_EVERY_PRESET, **PRESETS[preset]}

@@ -7,13 +7,14 @@ from typing import Any
 
 
 class StopRequest:
-    """Records SIGINT and SIGTERM; `check` raises `KeyboardInterrupt` where it is called.
+    """Records SIGINT, SIGTERM and SIGHUP; `check` raises `KeyboardInterrupt` where it is called.
 
     Python would raise it anywhere: in the middle of a write to the memory, or inside of TensorFlow,
     which reports it as an error of its own.
     """
 
-    _SIGNALS = (signal.SIGINT, signal.SIGTERM)  # clusters and `kill` send the second
+    # Ctrl-C; clusters and `kill`; a terminal that is closed.
+    _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def __init__(self) -> None:
         """Starts without a request."""

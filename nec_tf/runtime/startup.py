@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from absl import flags
 
+from nec_tf.runtime import streams
 from nec_tf.runtime.errors import DamagedCheckpoint, UserError
 
 _TUNABLES = "GLIBC_TUNABLES"
@@ -29,6 +30,7 @@ def configure(restart: bool, headless: bool = True) -> None:
     - oneDNN. TensorFlow leaves it off on processors that it does not know; an update takes 23
       instead of 34 ms with it (docs/experiments.md).
     - A short switch interval of Python's threads.
+    - Standard streams that were closed before the start (`2>&-`) discard what is written.
     - Rendering without a screen or a sound card, if `headless`.
     - A program finds modules in the current folder, as `python -m` does: --env=my_module:MyEnv-v0.
 
@@ -37,6 +39,7 @@ def configure(restart: bool, headless: bool = True) -> None:
             "__main__"`), False if it is imported.
         headless: Whether the process opens no windows.
     """
+    streams.open_closed_streams()
     if restart:
         _restart_with_huge_pages()
         sys.path.append(os.getcwd())

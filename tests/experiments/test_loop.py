@@ -134,3 +134,28 @@ def test_the_agent_of_the_best_evaluation_can_be_loaded(checkpoint_every_frames,
         run.learner.begin_evaluation(seed)
         evaluator = Evaluator(run.task, run.learner.agent.policy, settings.eval_episodes)
         assert [episode.score for episode in evaluator.play(seed)] == best.scores
+
+
+def test_checkpoints_by_time_leave_the_numbers_as_they_are(tmp_path, monkeypatch):
+    saved = []
+    between = Run.save_between
+    monkeypatch.setattr(Run, "save_between", lambda run: saved.append(run) or between(run))
+    rows = []
+    for name, minutes in (("often", 1e-9), ("never", 0.0)):
+        settings = Settings.preset(
+            "small",
+            frames=600,
+            eval_every_frames=300,
+            eval_episodes=1,
+            log_every_frames=50,
+            video=False,
+            checkpoint_every_minutes=minutes,
+        )
+        config = NecLearnerConfig.small(learning_starts=40, batch_size=8, horizon=10, index="exact")
+        run = Run(tmp_path / name, gym_task("CartPole-v1"), settings, config)
+        assert Experiment(run).run()
+        rows.append((tmp_path / name / "metrics.csv").read_bytes())
+        assert len(saved) > 5
+    assert rows[0] == rows[1]
+    assert len({id(run) for run in saved}) == 1
+    assert b"loss" in rows[0]

@@ -1,46 +1,50 @@
-import csv
+"""metrics.csv after a crash: whole rows are kept, the rest is dropped with a warning."""
 
-import tensorflow as tf
+import pytest
 
 from nec_tf.experiments.metrics_log import MetricsLog
 
-
-def read(path):
-    with path.open() as file:
-        return list(csv.DictReader(file))
+COLUMNS = ("loss", "eval_mean")
+ROWS = b"frames,loss,eval_mean\r\n500,1.5,\r\n1040,1.25,3.0\r\n1540,1.0,\r\n"
 
 
-def test_metrics_are_rows_with_blanks_for_what_is_not_known(tmp_path):
-    log = MetricsLog(tmp_path, ("loss", "eval_mean"), 0)
-    log.write(10, {"loss": 0.5})
-    log.write(20, {"loss": 0.25, "eval_mean": 3.0}, frames_per_second=7.0)
-    assert read(tmp_path / "metrics.csv") == [
-        {"frames": "10", "loss": "0.5", "eval_mean": ""},
-        {"frames": "20", "loss": "0.25", "eval_mean": "3.0"},
-    ]
-    assert list((tmp_path / "events").glob("events*"))
+def reopened(tmp_path, content, frames=10_000):
+    path = tmp_path / "metrics.csv"
+    path.write_bytes(content)
+    MetricsLog(tmp_path, COLUMNS, frames)
+    return path.read_bytes()
 
 
-def test_rows_after_the_checkpoint_are_dropped_when_a_run_resumes(tmp_path):
-    log = MetricsLog(tmp_path, ("loss",), 0)
-    for frames in (10, 20, 30):
-        log.write(frames, {"loss": 1.0})
-    MetricsLog(tmp_path, ("loss",), 20).write(25, {"loss": 2.0})
-    assert [row["frames"] for row in read(tmp_path / "metrics.csv")] == ["10", "20", "25"]
+def test_a_whole_file_stays_as_it_is(tmp_path, caplog):
+    assert reopened(tmp_path, ROWS) == ROWS
+    assert caplog.text == ""
 
 
-def test_tensorboard_shows_metrics_in_groups(tmp_path):
-    log = MetricsLog(tmp_path, ("loss", "memory", "recall", "eval_mean"), 0)
-    metrics = {"loss": 0.5, "memory": 7.0, "recall": 1.0, "eval_mean": 3.0}
-    log.write(10, metrics, frames_per_second=9.0)
-    log.flush()
-    (path,) = (tmp_path / "events").glob("events*")
-    events = tf.compat.v1.train.summary_iterator(str(path))
-    tags = {value.tag for event in events for value in event.summary.value}
-    assert tags == {
-        "train/loss",
-        "memory/memory",
-        "memory/recall",
-        "evaluation/eval_mean",
-        "speed/frames_per_second",
-    }
+def test_rows_after_the_checkpoint_are_dropped(tmp_path):
+    assert reopened(tmp_path, ROWS, frames=1040) == ROWS[: ROWS.index(b"1540")]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        b"\0" * 40,
+        b"\0" * 40 + b"\r\n",
+        b"15",  # cut inside of 1540
+        b"2040,0.5",
+        b"2040,0.5\r\n",
+        b"2040,0.5,1.0,7.0\r\n",
+        b"1540,1.0,\r\n",  # doubled
+        b"1000,1.0,\r\n",  # out of order
+        b"\xff\xfe,,\r\n",
+        b"-5,1.0,\r\n",
+        b"1e4,1.0,\r\n",
+        b"15",
+    ],
+)
+def test_unreadable_rows_at_the_end_are_dropped_with_a_warning(tmp_path, caplog, end):
+    assert reopened(tmp_path, ROWS + end) == ROWS
+    assert "unreadable" in caplog.text
+
+
+def test_a_file_of_nothing_but_zeros_is_started_again(tmp_path):
+    assert reopened(tmp_path, b"\0" * 100) == ROWS[: ROWS.index(b"500")]

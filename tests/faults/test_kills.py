@@ -1,0 +1,71 @@
+"""A real run under SIGKILL at random moments, closed terminals and pipes: no row is lost."""
+
+import os
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+
+from faults import runs
+
+KILLS = 100 if runs.LONG else 3
+TO = 2_000  # frames
+
+
+def assert_no_row_is_lost(run_dir):
+    """Every multiple of --log_every_frames=50 was logged once."""
+    logged = [int(row["frames"]) // 50 for row in runs.rows(run_dir)]
+    assert logged == list(range(1, len(logged) + 1))
+
+
+def test_a_run_that_is_killed_again_and_again_comes_to_its_end(tmp_path):
+    """Some kills come while it starts, resumes, writes a checkpoint or evaluates."""
+    rng = random.Random(2)
+    run_dir = tmp_path / "run"
+    for _ in range(KILLS):
+        process = runs.start(run_dir, 10_000_000)
+        if rng.random() < 0.5:
+            runs.wait_for_checkpoint(run_dir, process, 1)
+        time.sleep(rng.uniform(0.0, 4.0))
+        process.kill()
+        process.communicate()
+        if (run_dir / "metrics.csv").exists():
+            assert_no_row_is_lost(run_dir)
+    reached = runs.rows(run_dir)[-1]["frames"] if (run_dir / "metrics.csv").exists() else 0
+    done = runs.finish(run_dir, int(reached) + 200)
+    assert done.returncode == 0, done.stderr
+    assert_no_row_is_lost(run_dir)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_polite_signals_save(tmp_path, number):
+    process = runs.start(tmp_path / "run", 10_000_000)
+    runs.wait_for_checkpoint(tmp_path / "run", process, 1)
+    process.send_signal(number)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert "saved" in output
+
+
+def test_a_pipe_that_is_closed_does_not_end_a_run(tmp_path):
+    """As `python train_gym.py 2>&1 | head -1` does."""
+    run_dir = tmp_path / "run"
+    reading, writing = os.pipe()
+    process = subprocess.Popen(
+        runs.command(run_dir, TO), env=runs.environment(), stdout=writing, stderr=writing
+    )
+    os.close(writing)
+    os.close(reading)
+    assert process.wait(timeout=200) in (0, 1)  # 1: the last line could not be printed
+    assert int(runs.rows(run_dir)[-1]["frames"]) >= TO
+    assert_no_row_is_lost(run_dir)
+
+
+def test_a_run_starts_without_standard_streams(tmp_path):
+    run_dir = tmp_path / "run"
+    command = runs.command(run_dir, 200)
+    closed = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command]
+    subprocess.run(closed, env=runs.environment(), timeout=200, check=True)
+    assert int(runs.rows(run_dir)[-1]["frames"]) >= 200
