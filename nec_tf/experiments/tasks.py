@@ -199,7 +199,7 @@ def _with_box_observations(env: gymnasium.Env) -> gymnasium.Env:
             f"observation space {space} is not supported: it must be a Box, or be of a fixed size"
             " that Gymnasium can flatten to one"
         )
-    flat = gymnasium.wrappers.FlattenObservation(env)
+    flat: gymnasium.Env = gymnasium.wrappers.FlattenObservation(env)
     return gymnasium.wrappers.DtypeObservation(flat, np.float32)
 
 

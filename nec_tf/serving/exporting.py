@@ -57,7 +57,7 @@ def export(
     unfinished.mkdir(parents=True)
     save(frozen.policy, str(unfinished), source.get("frames", 0))
     write_warmup(unfinished, output_dir.resolve().name, states[:8])
-    about = {"export": frozen.measured, "source": source}
+    about: dict[str, Any] = {"export": frozen.measured, "source": source}
     if frozen.memory is not None:
         frozen.memory.about |= about
         memory_files.save(frozen.memory, unfinished / "memory")

@@ -131,18 +131,15 @@ def save(policy: FrozenPolicy, path: str, frames: int) -> None:
     def serve(observation: tf.Tensor) -> dict[str, tf.Tensor]:
         return policy.answer(observation)
 
-    @tf.function(input_signature=[spec])
-    def explain(observation: tf.Tensor) -> dict[str, tf.Tensor]:
-        return policy.network.explain(observation)._asdict()
-
     verbosity = logging.get_verbosity()
     logging.set_verbosity(logging.ERROR)  # it would warn that there is no distribution
     train_step = tf.Variable(frames, trainable=False, dtype=tf.int64)
     saver = policy_saver.PolicySaver(policy, batch_size=None, train_step=train_step)
     saver.policy.network, saver.policy.serve = policy.network, serve
     saver.signatures["serving_default"] = serve
-    if hasattr(policy.network, "explain"):
-        saver.policy.explain = explain
-        saver.signatures["explain"] = explain
+    neighbours = getattr(policy.network, "explain", None)  # of a network with a memory
+    if neighbours is not None:
+        explain = tf.function(lambda observation: neighbours(observation)._asdict(), [spec])
+        saver.policy.explain = saver.signatures["explain"] = explain
     saver.save(path)
     logging.set_verbosity(verbosity)
