@@ -14,10 +14,10 @@ PYTHON311 ?= $(shell for p in python3.11 python3 python /usr/bin/python3.11 /usr
 BIN := .venv/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: help install train test lint unit benchmark lock clean
+.PHONY: help install train test lint unit cluster-test benchmark lock clean
 
 help:  ## this list
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
 
 install: .venv/installed  ## create .venv from the lock
 
@@ -46,6 +46,9 @@ lint: install
 
 unit: install
 	$(BIN)/python -m pytest $(ARGS)
+
+cluster-test: install  ## a sweep on two Ray nodes with kills, ten minutes
+	$(BIN)/python -m pytest -n 0 -s tests/cluster/two_nodes.py
 
 benchmark: install  ## the tables of benchmarks/, with the rival libraries
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-benchmarks.txt

@@ -11,7 +11,7 @@ import re
 
 from nec_tf.runtime.errors import UserError, did_you_mean
 
-__all__ = ["GAMES", "Game", "find_game", "is_game"]
+__all__ = ["GAMES", "GAME_SETS", "Game", "find_game", "find_games", "is_game"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +60,21 @@ def find_game(name: str) -> Game:
     return game
 
 
+def find_games(names: str) -> list[Game]:
+    """Returns the games of a set of `GAME_SETS`, or of a list with commas between the names.
+
+    Raises:
+        UserError: A name is neither a game nor a set, or no name was given.
+    """
+    games: dict[str, Game] = {}
+    for name in filter(None, (part.strip() for part in names.split(","))):
+        for game in GAME_SETS.get(name) or [find_game(name).id]:
+            games[game] = GAMES[game]
+    if not games:
+        raise UserError(f"no game was given: a name, or one of the sets {', '.join(GAME_SETS)}")
+    return list(games.values())
+
+
 def is_game(name: str) -> bool:
     """Returns whether `find_game` finds a game."""
     return _normalise(name) in _BY_NORMALISED_NAME
@@ -90,4 +105,48 @@ GAMES: dict[str, Game] = _read_games()
 
 _BY_NORMALISED_NAME: dict[str, Game] = {
     _normalise(name): game for game in GAMES.values() for name in (game.id, game.env_id)
+}
+
+# The learning benchmark screens a change on half A and confirms it on half B (docs/experiments.md).
+_HALF_A = [
+    "alien",
+    "assault",
+    "bank_heist",
+    "boxing",
+    "chopper_command",
+    "demon_attack",
+    "frostbite",
+    "hero",
+    "kangaroo",
+    "kung_fu_master",
+    "pong",
+    "qbert",
+    "seaquest",
+]
+_HALF_B = [
+    "amidar",
+    "asterix",
+    "battle_zone",
+    "breakout",
+    "crazy_climber",
+    "freeway",
+    "gopher",
+    "jamesbond",
+    "krull",
+    "ms_pacman",
+    "private_eye",
+    "road_runner",
+    "up_n_down",
+]
+
+#: Sets of games by name, as lists of ids.
+GAME_SETS: dict[str, list[str]] = {
+    "atari57": list(GAMES),  # the paper's table of scores (Pritzel et al., 2017, appendix)
+    "atari100k": sorted(_HALF_A + _HALF_B),  # Kaiser et al., 2020 (SimPLe)
+    "half_a": _HALF_A,
+    "half_b": _HALF_B,
+    # The seven games of the paper's learning curves (section 4).
+    "paper7": ["alien", "bowling", "boxing", "frostbite", "hero", "ms_pacman", "pong"],
+    # The six games on which the paper's hyperparameters were chosen (section 4).
+    "tuning6": ["beam_rider", "breakout", "pong", "qbert", "seaquest", "space_invaders"],
 }

@@ -50,7 +50,7 @@ def saved_frames(run_dir: Path) -> int:
         return 0
     try:
         progress = json.loads((newest[-1] / "progress.json").read_text())
-    except FileNotFoundError:  # replaced by a newer one just now, or damaged
+    except (OSError, ValueError):  # replaced by a newer one just now, or damaged
         return 0
     return int(progress.get("handled_frames", progress.get("seen_to", 0)))
 

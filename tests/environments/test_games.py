@@ -60,3 +60,25 @@ def test_numbers_of_actions_are_the_emulators():
         ale = ale_py.ALEInterface()
         ale.loadROM(ale_py.roms.get_rom_path(game.id))
         assert len(ale.getMinimalActionSet()) == game.num_actions, game.id
+
+
+def test_game_sets_have_the_sizes_of_their_sources_and_known_games():
+    sizes = {name: len(set(games.GAME_SETS[name])) for name in games.GAME_SETS}
+    assert sizes == {
+        "atari57": 57,
+        "atari100k": 26,
+        "half_a": 13,
+        "half_b": 13,
+        "paper7": 7,
+        "tuning6": 6,
+    }
+    assert all(game in games.GAMES for chosen in games.GAME_SETS.values() for game in chosen)
+
+
+def test_games_are_found_by_set_or_list_each_once():
+    assert [game.id for game in games.find_games("Pong, frostbite,pong")] == ["pong", "frostbite"]
+    assert len(games.find_games("tuning6,alien")) == 7
+    with pytest.raises(ValueError, match="did you mean Pong"):
+        games.find_games("frostbite,pongg")
+    with pytest.raises(ValueError, match=r"no game was given.*tuning6"):
+        games.find_games("")
