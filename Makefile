@@ -14,7 +14,7 @@ PYTHON311 ?= $(shell for p in python3.11 python3 python /usr/bin/python3.11 /usr
 BIN := .venv/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: help install train test lint unit cluster-test benchmark lock clean
+.PHONY: help install train test lint unit cluster-test faults benchmark lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -49,6 +49,9 @@ unit: install
 
 cluster-test: install  ## a sweep on two Ray nodes with kills, ten minutes
 	$(BIN)/python -m pytest -n 0 -s tests/cluster/two_nodes.py
+
+faults: install  ## the attacks of tests/faults in their long form: 100 kills, 20 power cuts (needs root)
+	NEC_TF_LONG_FAULTS=1 $(BIN)/python -m pytest tests/faults -n 0 $(ARGS)
 
 benchmark: install  ## the tables of benchmarks/, with the rival libraries
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-benchmarks.txt
