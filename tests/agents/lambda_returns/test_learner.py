@@ -3,6 +3,7 @@
 import dataclasses
 
 import cartpole
+import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -31,8 +32,13 @@ RETRACE = RetraceLambdaConfig(**SETTINGS, trace_decay=0.8, target_epsilon=0.2)
 AGENTS = [(QStarLambdaLearner, Q_STAR), (RetraceLambdaLearner, RETRACE)]
 
 
-def make(learner_class, config, seed=0, length=4, count=1):
-    environment = GymnasiumEnvironment([Counting(length) for _ in range(count)], seed=seed)
+def make(learner_class, config, seed=0, length=4, count=1, truncated=False):
+    def game():
+        if truncated:
+            return gymnasium.wrappers.TimeLimit(Counting(1000), length)
+        return Counting(length)
+
+    environment = GymnasiumEnvironment([game() for _ in range(count)], seed=seed)
     embedding = encoders.mlp((1,), config.key_size, seed=seed)
     specs = environment.time_step_spec(), environment.action_spec()
     return environment, learner_class(*specs, embedding, config, seed)
@@ -77,13 +83,15 @@ def returns_by_loop(learner, sequence, retrace, decay, epsilon):
     return found
 
 
+@pytest.mark.parametrize("truncated", [False, True], ids=["terminated", "truncated"])
 @pytest.mark.parametrize(("learner_class", "config"), AGENTS)
-def test_returns_of_replayed_sequences_are_those_of_a_slow_loop(learner_class, config):
+def test_returns_of_replayed_sequences_are_those_of_a_slow_loop(learner_class, config, truncated):
     """Episodes of four steps, so that sequences of six run over their ends."""
-    environment, learner = make(learner_class, config)
+    environment, learner = make(learner_class, config, truncated=truncated)
     drive(environment, learner, 120)  # epsilon falls: probabilities differ; the target lags
     experience = learner.replay.sample(np.random.default_rng(0), 20)
     assert experience.observation.shape == (20, 7, 1)
+    assert (experience.discount == 1).all() == truncated
     found = learner.agent.returns(tensors(experience)).numpy()
     epsilon = getattr(config, "target_epsilon", 0.0)
     boundaries = 0
