@@ -19,6 +19,7 @@ _SMALL = {
     "learning_starts": 500,
     "vae_steps": 500,  # not after epsilon_from
     "values_learning_rate": 0.1,
+    "importance_until": 30_000,  # the end of a run of trainers/train_gym.py
 }
 
 
