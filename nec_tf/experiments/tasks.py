@@ -200,6 +200,8 @@ def _with_box_observations(env: gymnasium.Env) -> gymnasium.Env:
             " that Gymnasium can flatten to one"
         )
     flat: gymnasium.Env = gymnasium.wrappers.FlattenObservation(env)
+    if np.issubdtype(flat.observation_space.dtype, np.floating):
+        return flat  # `GymnasiumEnvironment` makes them float32
     return gymnasium.wrappers.DtypeObservation(flat, np.float32)
 
 

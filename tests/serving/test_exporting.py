@@ -344,6 +344,7 @@ def test_the_programs_export_and_import(run, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "action_agreement 1.0" in done.stdout
     again = Run(tmp_path / "second", atari_task("pong"), settings(seed=3), CONFIG)
+    again.folder.write_config()
     again.save()
     done = program("import_memory", f"--memory={output}", f"--run_dir={tmp_path / 'second'}")
     assert done.returncode == 0, done.stderr
