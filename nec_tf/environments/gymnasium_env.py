@@ -5,7 +5,7 @@ members have ended. Here each member starts its next episode on its own.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, SupportsFloat
 
 import gymnasium
 import numpy as np
@@ -184,7 +184,7 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
 
     def _step_member(
         self, i: int, action: np.integer, ended: np.bool_
-    ) -> tuple[int, float, float, np.ndarray]:
+    ) -> tuple[int, SupportsFloat, float, np.ndarray]:
         """Steps member `i`, or resets it after its LAST.
 
         Returns:

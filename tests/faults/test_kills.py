@@ -7,7 +7,6 @@ import subprocess
 import time
 
 import pytest
-
 from faults import runs
 
 KILLS = 100 if runs.LONG else 3
