@@ -7,7 +7,8 @@ from nec_tf.runtime.errors import UserError
 
 FLAGS = flags.FLAGS
 # Flags of train_atari.py that decide when something is measured or saved, not what is learned.
-_PASSED_ON = ("eval_every_frames", "eval_episodes", "checkpoint_every_frames", "log_every_frames")
+_INTEGERS = ("eval_every_frames", "eval_episodes", "checkpoint_every_frames", "log_every_frames")
+_PASSED_ON = (*_INTEGERS, "checkpoint_every_minutes")
 
 
 def define() -> None:
@@ -20,8 +21,9 @@ def define() -> None:
         "memory_per_trial", 3.0, "Memory reserved for each trial, in GB; more for many frames."
     )
     flags.DEFINE_string("runs_dir", "runs", "Folder of run folders; on a cluster, shared storage.")
-    for name in _PASSED_ON:
+    for name in _INTEGERS:
         flags.DEFINE_integer(name, None, "As in train_atari.py.", lower_bound=1)
+    flags.DEFINE_float("checkpoint_every_minutes", None, "As in train_atari.py.", lower_bound=0)
     flags.DEFINE_bool("video", None, "As in train_atari.py.")
 
 
