@@ -2,10 +2,13 @@
 
 import doctest
 import importlib
+import inspect
 import re
 from pathlib import Path
 
 import pytest
+
+import nec_tf
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = re.compile(r"^\s*>>> ", re.MULTILINE)
@@ -26,3 +29,11 @@ def test_examples_print_what_they_show(name, tmp_path, monkeypatch):
     assert result.failed == 0, "the report is in the captured output"
     written = len(EXAMPLE.findall(Path(module.__file__).read_text()))
     assert result.attempted == written, "doctest did not find every example"
+
+
+def test_every_public_class_has_an_example():
+    public = {name: getattr(nec_tf, name) for name in nec_tf.__all__}
+    classes = {name: public[name] for name in public if inspect.isclass(public[name])}
+    assert "NecAgent" in classes
+    without = [name for name, kind in classes.items() if not EXAMPLE.search(kind.__doc__ or "")]
+    assert without == []

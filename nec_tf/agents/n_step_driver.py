@@ -24,7 +24,18 @@ Policy: TypeAlias = tf_policy.TFPolicy | py_policy.PyPolicy
 
 
 class NStepDriver:
-    """Steps a policy through a batch of environments; with `NStepObserver`, an N-step driver."""
+    """Steps a policy through a batch of environments; with `NStepObserver`, an N-step driver.
+
+    >>> import gymnasium
+    >>> from tf_agents.policies.random_py_policy import RandomPyPolicy
+    >>> from nec_tf import GymnasiumEnvironment, NStepDriver
+    >>> environment = GymnasiumEnvironment([gymnasium.make("CartPole-v1")], seed=1)
+    >>> policy = RandomPyPolicy(environment.time_step_spec(), environment.action_spec(), seed=1)
+    >>> steps = []
+    >>> last = NStepDriver(environment, policy, [steps.append]).run(3)
+    >>> len(steps), steps[0].observation.shape
+    (3, (1, 4))
+    """
 
     def __init__(
         self,

@@ -169,6 +169,16 @@ class NStepObserver:
     """An N-step window behind any TF-Agents driver: passes on tuples as they become known.
 
     One driver, one observer: it holds the unfinished episodes of that driver's environments.
+
+    >>> import gymnasium
+    >>> from nec_tf import GymnasiumEnvironment, MfecAgent, MfecConfig, NStepDriver, encoders
+    >>> environment = GymnasiumEnvironment([gymnasium.make("CartPole-v1")], seed=1)
+    >>> specs = environment.time_step_spec(), environment.action_spec()
+    >>> agent = MfecAgent(*specs, encoders.random_projection([4], 16), MfecConfig.small(), seed=1)
+    >>> observer = NStepObserver(horizon=10, discount=0.99, receive=agent.write)
+    >>> last = NStepDriver(environment, agent.collect_policy, [observer]).run(100)
+    >>> agent.dnd.sizes.sum() > 0
+    True
     """
 
     def __init__(

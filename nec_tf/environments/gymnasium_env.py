@@ -30,6 +30,14 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
     Observations, rewards, discounts and step types are new arrays at each call. With B members
     they have shapes `[B, *observation]`, `[B]`, `[B]` and `[B]`; float64 observations become
     float32.
+
+    >>> import gymnasium
+    >>> members = [gymnasium.make("CartPole-v1") for _ in range(2)]
+    >>> environment = GymnasiumEnvironment(members, seed=1)
+    >>> environment.reset().observation.shape
+    (2, 4)
+    >>> environment.step(np.array([0, 1])).reward
+    array([1., 1.], dtype=float32)
     """
 
     def __init__(
@@ -219,9 +227,14 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
 
 
 class SingleGymnasiumEnvironment(py_environment.PyEnvironment):
-    """One Gymnasium environment without a batch dimension, as TF-Agents' Reverb observers want it.
+    """One Gymnasium environment without a batch dimension, for TF-Agents' Reverb observers.
 
     In all else as `GymnasiumEnvironment`.
+
+    >>> import gymnasium
+    >>> environment = SingleGymnasiumEnvironment(gymnasium.make("CartPole-v1"), seed=1)
+    >>> environment.reset().observation.shape
+    (4,)
     """
 
     def __init__(

@@ -20,6 +20,11 @@ from nec_tf.runtime.errors import UserError
 class Neighbours(NamedTuple):
     """The neighbours behind a lookup, nearest first. Places without a neighbour are 0.
 
+    >>> dnd = DifferentiableNeuralDictionary(1, key_size=2, num_neighbours=2, index="exact")
+    >>> known = dnd.write([0, 0], [[0.0, 3.0], [0.0, 1.0]], [10.0, 20.0])
+    >>> dnd.neighbours([[0.0, 0.0]]).distances.numpy()
+    array([[[1., 3.]]], dtype=float32)
+
     Attributes:
         rows: Rows of the tables, int64 [B, A, p].
         distances: Euclidean, [B, A, p].

@@ -24,6 +24,20 @@ from nec_tf.serving.frozen_policy import FrozenPolicy, FrozenQNetwork
 class DqnAgent(dqn_agent.DqnAgent):
     """TF-Agents' `DqnAgent` whose exploration is seeded and can be checkpointed.
 
+    >>> import tensorflow as tf
+    >>> from tf_agents.specs import BoundedTensorSpec
+    >>> from tf_agents.trajectories import time_step as ts
+    >>> from nec_tf import DqnAgent, DqnConfig, encoders
+    >>> agent = DqnAgent(
+    ...     ts.time_step_spec(tf.TensorSpec([4], tf.float32)),
+    ...     BoundedTensorSpec([], tf.int64, 0, 1),
+    ...     encoders.mlp([4], 16),
+    ...     DqnConfig.small(),
+    ...     seed=1,
+    ... )
+    >>> agent.policy.action(ts.restart(tf.zeros([1, 4]), batch_size=1)).action.shape
+    TensorShape([1])
+
     Attributes:
         exploration: Random numbers and epsilon schedule.
     """

@@ -18,7 +18,11 @@ from nec_tf.agents.settings import (
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class DqnConfig(ExplorationConfig):
-    """Settings of Nature DQN, Extended Data Table 1; what it calls a frame is a step here."""
+    """Settings of Nature DQN, Extended Data Table 1; what it calls a frame is a step here.
+
+    >>> DqnConfig().batch_size
+    32
+    """
 
     discount: float = setting(0.99, "gamma, for a step [Nature DQN]")
     key_size: int = setting(512, "units of the layer before the Q-values [Nature DQN]")

@@ -16,7 +16,23 @@ from nec_tf.agents.mfec.config import MfecConfig
 
 @gin.configurable
 class MfecAgent(EpisodicAgent):
-    """Model-Free Episodic Control. It learns by writing; `train` only increments its counter."""
+    """Model-Free Episodic Control. It learns by writing; `train` only increments its counter.
+
+    >>> import tensorflow as tf
+    >>> from tf_agents.specs import BoundedTensorSpec
+    >>> from tf_agents.trajectories import time_step as ts
+    >>> from nec_tf import MfecAgent, MfecConfig, encoders
+    >>> config = MfecConfig.small()
+    >>> agent = MfecAgent(
+    ...     ts.time_step_spec(tf.TensorSpec([4], tf.float32)),
+    ...     BoundedTensorSpec([], tf.int64, 0, 1),
+    ...     encoders.random_projection([4], config.key_size),
+    ...     config,
+    ...     seed=1,
+    ... )
+    >>> agent.policy.action(ts.restart(tf.zeros([1, 4]), batch_size=1)).action.shape
+    TensorShape([1])
+    """
 
     def __init__(
         self,

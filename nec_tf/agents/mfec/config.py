@@ -11,7 +11,11 @@ from nec_tf.agents.settings import require, require_at_least_1, setting
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class MfecConfig(EpisodicConfig):
-    """Settings of MFEC's paper, except for the start of exploration: see docs/algorithm.md."""
+    """Settings of MFEC's paper, except for the start of exploration: see docs/algorithm.md.
+
+    >>> MfecConfig().num_neighbours
+    11
+    """
 
     discount: float = setting(1.0, "gamma, for a step [MFEC paper]")
     horizon: int = setting(1_000_000, "steps of a return: to the end of any episode [MFEC paper]")
