@@ -121,7 +121,7 @@ def atari_100k_games(records: Sequence[RunRecord]) -> Table:
         for variant, own in ours.items():
             row[variant] = 100 * float(own[game].mean()) if game in own else None
         for agent, scores in theirs.items():
-            row[agent] = GAMES[game].human_normalised(scores[game])
+            row[f"published_{agent}"] = GAMES[game].human_normalised(scores[game])
         rows.append(row)
     return Table(
         "atari100k_games",
@@ -130,7 +130,10 @@ def atari_100k_games(records: Sequence[RunRecord]) -> Table:
         [
             tables.text("game", "Game"),
             *(tables.number(variant, variant, variant=variant) for variant in ours),
-            *(tables.number(agent, published.ATARI_100K_AGENTS[agent]) for agent in theirs),
+            *(
+                tables.number(f"published_{agent}", label)
+                for agent, label in published.ATARI_100K_AGENTS.items()
+            ),
         ],
         rows,
     )

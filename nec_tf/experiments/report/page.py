@@ -10,6 +10,9 @@ import plotly.offline
 
 from nec_tf.experiments.report import analysis, palette
 from nec_tf.experiments.report.sections import Block, Report, Section
+from nec_tf.experiments.report.tables import Table
+
+_LONG = 30  # rows from which on a list is closed until a reader opens it
 
 
 def render(report: Report, title: str, origin: str, files: Iterable[str]) -> str:
@@ -99,7 +102,7 @@ def _block(block: Block) -> str:
     figures = "".join(_figure(name) for name in block.figures)
     parts = [
         f'<div class="figures">{figures}</div>' if figures else "",
-        block.table.to_html() if block.table else "",
+        _table(block.table, block.foldable) if block.table else "",
         f'<p class="note">{html.escape(block.note)}</p>' if block.note else "",
     ]
     return f"<div{views}>{''.join(parts)}</div>"
@@ -112,6 +115,13 @@ def _figure(name: str) -> str:
         f'<div class="figure" id="figure-{html.escape(name)}" data-figure="{html.escape(name)}"'
         f'{game} role="img" aria-label="Figure: {label}"></div>'
     )
+
+
+def _table(table: Table, foldable: bool) -> str:
+    if not foldable or len(table.rows) <= _LONG:
+        return table.to_html()
+    summary = html.escape(f"{table.caption} ({len(table.rows)} rows; in {table.file}.csv)")
+    return f'<details class="long"><summary>{summary}</summary>{table.to_html()}</details>'
 
 
 def _read(name: str) -> str:

@@ -101,11 +101,13 @@ def unit_of(records: Iterable[RunRecord]) -> str:
 
 
 def default_budgets(records: Sequence[RunRecord]) -> list[int]:
-    """Returns the frames at which runs end, first those that most runs have reached, and 400,000.
+    """Returns the frames at which finished runs end, first those that most runs have reached.
 
-    400,000 frames are the budget of Atari-100k, if any run has an evaluation there.
+    Where no run is finished, those at which runs stand. 400,000 frames, the budget of Atari-100k,
+    are among them if any run has an evaluation there.
     """
-    ends = {record.end for record in records if record.end}
+    begun = [record for record in records if record.end]
+    ends = {record.end for record in begun if record.finished} or {record.end for record in begun}
     reached = Counter({end: sum(record.at(end) is not None for record in records) for end in ends})
     budgets = sorted(ends, key=lambda end: (-reached[end], -end))
     if ATARI_100K_FRAMES not in ends and any(record.at(ATARI_100K_FRAMES) for record in records):

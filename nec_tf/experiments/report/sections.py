@@ -26,12 +26,14 @@ class Block:
         figures: Figures by name, side by side where there is room.
         note: A sentence below.
         views: Numbers of the views with which it is shown; None for all.
+        foldable: Whether a long table is closed until a reader opens it.
     """
 
     table: Table | None = None
     figures: dict[str, Figure] = dataclasses.field(default_factory=dict)
     note: str = ""
     views: tuple[int, ...] | None = None
+    foldable: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,6 +115,10 @@ def build(records: Sequence[RunRecord], budgets: Sequence[int], unit: str) -> Re
     return Report(records, unit, list(budgets), views, sections, data)
 
 
+def _list(table: Table) -> Block:
+    return Block(table, foldable=True)
+
+
 def _numbers(views: Sequence[View], frames: int) -> tuple[int, ...]:
     return tuple(number for number, view in enumerate(views) if view.frames == frames)
 
@@ -187,7 +193,7 @@ def _comparisons(records: Sequence[RunRecord], views: Sequence[View]) -> Section
         table = comparisons.improvement(records, frames, f"improvement-{number}")
         if table.rows:
             drawn = {f"improvement-{number}": figures.improvement(table.rows)}
-            blocks.append(Block(table, drawn, views=_numbers(views, frames)))
+            blocks.append(Block(table, drawn, "", _numbers(views, frames), foldable=True))
     steering = comparisons.steering(records)
     if steering.rows:
         note = (
@@ -195,7 +201,7 @@ def _comparisons(records: Sequence[RunRecord], views: Sequence[View]) -> Section
             " what other seeds on the same games would give; resampling games too says what other"
             " games would give, and is the only way with one run a game."
         )
-        blocks.append(Block(steering, note=note))
+        blocks.append(Block(steering, note=note, foldable=True))
     intro = "Every pair of variants, on the games that both have."
     if not blocks:
         intro = "There are no two variants with a game in common."
@@ -259,7 +265,7 @@ def _timing(records: Sequence[RunRecord], unit: str) -> Section:
     table = inventory.timing(records, unit)
     title = "Time and speed"
     if table.rows:
-        return Section("timing", title, "As recorded by the runs themselves.", [Block(table)])
+        return Section("timing", title, "As recorded by the runs themselves.", [_list(table)])
     intro = "These runs did not record wall time; runs of this version do."
     return Section("timing", title, intro, [])
 
@@ -267,13 +273,13 @@ def _timing(records: Sequence[RunRecord], unit: str) -> Section:
 def _missing(records: Sequence[RunRecord], frames: int, unit: str) -> Section:
     table = inventory.missing(records, frames, unit)
     intro = "" if table.rows else "Every variant has every game, and every run is finished."
-    blocks = [Block(table)] if table.rows else []
+    blocks = [_list(table)] if table.rows else []
     return Section(
         "missing",
         "Missing and unfinished",
         intro,
         [
             *blocks,
-            Block(inventory.sources(records)),
+            _list(inventory.sources(records)),
         ],
     )

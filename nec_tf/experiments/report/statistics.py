@@ -6,8 +6,9 @@ A *column* is a float array [runs] of one game, human-normalised as fractions. G
 different numbers of runs. rliable takes a rectangular array [runs, games], so runs are repeated up
 to the least common multiple of the numbers of runs: every game weighs the same, every run of a game
 weighs the same, no run is dropped, and equal numbers of runs give exactly rliable's figures. The
-bootstrap draws as many runs of a game as the game has, before they are repeated; rliable's own
-cannot, and takes 60 us a resample where this one takes 1 to 3 (it is tested against rliable's).
+bootstrap draws as many runs of a game as the game has, before they are repeated. rliable's own
+cannot; it also takes 210 us a resample for the four aggregates of 26 games x 2 runs where this one
+takes 4. Tests compare the two.
 """
 
 import math

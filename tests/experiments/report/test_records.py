@@ -91,6 +91,14 @@ def test_the_budget_that_most_runs_reached_comes_first(tmp_path):
     assert records.default_budgets(records.load_results(tmp_path)) == [400_000, 1_000_000]
 
 
+def test_a_run_that_is_under_way_makes_no_budget(tmp_path):
+    write(tmp_path, "nec/pong/1.csv", f"{SETTINGS}{HEAD}\n100004,1,1,1,9,\n")
+    write(tmp_path, "nec/boxing/1.csv", f"{SETTINGS}{HEAD}\n100004,1,1,1,9,\n400004,1,1,1,9,\n")
+    assert records.default_budgets(records.load_results(tmp_path)) == [400_000]
+    (tmp_path / "nec/boxing/1.csv").unlink()
+    assert records.default_budgets(records.load_results(tmp_path)) == [100_000]
+
+
 def test_an_empty_folder_and_a_foreign_file_are_refused(tmp_path):
     with pytest.raises(UserError, match="record_result"):
         records.load_results(tmp_path)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import shutil
 
 import pytest
 
@@ -110,6 +111,14 @@ def test_published_agents_stand_beside_ours_on_the_same_games(found):
     paper = literature.paper_on_our_games(found, view, "paper_same_games-0")
     [printed] = rows(paper, agent="NEC (paper)")
     assert (printed["frames"], printed["games"]) == (10_000_000, "boxing pong")
+
+
+def test_a_variant_may_have_the_name_of_a_published_agent(results):
+    shutil.copytree(results / "nec", results / "der")
+    table = literature.atari_100k_games(records.load_results(results))
+    [pong] = rows(table, game="pong")
+    assert pong["der"] == pytest.approx(75)
+    assert pong["published_der"] == pytest.approx(3.966, abs=1e-3)
 
 
 def test_deciles_rank_games_for_each_agent(found):
