@@ -16,7 +16,7 @@ from pathlib import Path
 from absl import app, flags
 
 from nec_tf.experiments import provenance
-from nec_tf.experiments.report import documents, records, sections, writing
+from nec_tf.experiments.report import documents, records, screenshot, sections, writing
 from nec_tf.runtime import startup
 from nec_tf.runtime.errors import UserError
 
@@ -30,6 +30,7 @@ flags.DEFINE_list(
     " (default: where runs end, that of most runs first, and 400,000)",
 )
 flags.DEFINE_string("output_dir", "report", "Folder for index.html, CSV and PNG files.")
+flags.DEFINE_string("screenshot", None, "PNG file for a picture of the page; needs chromium.")
 flags.DEFINE_bool("update_docs", False, "Fill the marked places of README.md and docs/results.md.")
 
 _DOCUMENTS = (Path("README.md"), Path("docs/results.md"))
@@ -48,8 +49,11 @@ def main() -> None:
     origin = f"Made by: {command} ({provenance.commit()})."
     written = writing.write(report, Path(FLAGS.output_dir), "nec_tf: report of runs", origin)
     size = written.page.stat().st_size / 1e6
-    print(f"{written.page} ({size:.1f} MB, most of it Plotly), {len(written.tables)} CSV files,")
-    print(f"{len(written.pictures)} pictures")
+    files = f"{len(written.tables)} CSV files, {len(written.pictures)} pictures"
+    print(f"{written.page} ({size:.1f} MB, most of it Plotly), {files}")
+    if FLAGS.screenshot is not None:
+        screenshot.take(written.page, Path(FLAGS.screenshot))
+        print(FLAGS.screenshot)
     if FLAGS.update_docs:
         present = [document for document in _DOCUMENTS if document.exists()]
         for path in documents.update(present, report.tables, written.pictures, _PICTURES):

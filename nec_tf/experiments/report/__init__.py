@@ -5,7 +5,8 @@
 - `published`: scores of the paper's agents and of the Atari-100k agents.
 - `analysis`, `comparisons`, `literature`: tables from records and published scores.
 - `figures` (Plotly, for the page), `pictures` (Matplotlib, PNG).
-- `page`, `documents`, `writing`: the HTML page, README and docs, and all files of a report.
+- `page`, `documents`, `writing`, `screenshot`: the HTML page, README and docs, all files of a
+  report, and a picture of the page.
 
 Needs no TensorFlow.
 """

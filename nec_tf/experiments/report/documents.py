@@ -7,12 +7,14 @@
 import os
 import re
 import shutil
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
 from nec_tf.experiments.report.tables import Table
 from nec_tf.runtime.errors import UserError
 
+_LINE = 100  # characters of a line of text
 _MARKED = re.compile(
     r"(?P<begin><!-- report:(?P<name>\S+) -->\n).*?(?P<end>^<!-- /report -->)", re.DOTALL | re.M
 )
@@ -51,7 +53,8 @@ def update(
                 return f"{match['begin']}![{label}]({place})\n{match['end']}"
             if name in shown:
                 table = shown[name]
-                text = f"{table.caption}.\n\n{table.to_markdown()}"
+                caption = textwrap.fill(f"{table.caption}.", _LINE)
+                text = f"{caption}\n\n{table.to_markdown()}"
                 return f"{match['begin']}{text}\n{match['end']}"
             known = ", ".join([*shown, *drawn])
             raise UserError(f"{document} asks for report:{name}; this report has {known}")

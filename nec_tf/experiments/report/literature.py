@@ -84,7 +84,7 @@ def atari_100k(records: Sequence[RunRecord], view: View, name: str) -> Table:
     return _beside(
         name,
         f"400,000 frames, {listed(view.games)}: per cent of human play, aggregates of the games'"
-        " means over runs",
+        f" means over runs. Not run: {len(atari_100k_not_run(view))} of the 26 games of Atari-100k",
         records,
         view,
         {agent: (published.ATARI_100K_FRAMES, scores) for agent, scores in theirs.items()},

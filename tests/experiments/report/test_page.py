@@ -6,11 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import imageio.v2 as imageio
 import plotly.graph_objects
 import pytest
 from playwright import sync_api
 
-from nec_tf.experiments.report import records, sections
+from nec_tf.experiments.report import records, screenshot, sections
 
 ROOT = Path(__file__).parents[3]
 CHROMIUM = shutil.which("chromium")
@@ -49,7 +50,7 @@ def report(tmp_path_factory):
 @pytest.fixture(scope="module")
 def browser():
     with sync_api.sync_playwright() as playwright:
-        flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        flags = screenshot.CHROMIUM_FLAGS
         launched = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
         yield launched
         launched.close()
@@ -168,6 +169,16 @@ def test_the_page_is_readable_in_light_in_dark_and_on_a_phone(report, open_page,
         assert numbers[0] > 700 > 200 > max(numbers[1:])
     page.screenshot(path=tmp_path / f"{size}.png")
     assert (tmp_path / f"{size}.png").stat().st_size > 10_000
+
+
+@needs_chromium
+def test_the_program_takes_a_picture_of_its_page(gymnasium_results, tmp_path):
+    done = run(f"--results_dir={gymnasium_results}", "--screenshot=page.png", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "page.png"
+    picture = imageio.imread(tmp_path / "page.png")
+    assert picture.shape[:2] == (1900, 1280)
+    assert picture.std() > 10, "not an empty page"
 
 
 @needs_chromium
