@@ -2,8 +2,9 @@
 
   python trainers/record_result.py --run_dir=runs/nec-frostbite-1
 
-Writes `results/<agent>/<game>/<seed>.csv`: the evaluations of the run, after lines that begin with
-# and hold the commands, the commit and all settings. --name replaces the name of the agent.
+Writes `results/<agent>/<game>/<seed>.csv`: the evaluations of a run, with the score of every game,
+wall time and frames/s, after lines that begin with # and hold the commands, the commit and all
+settings. --name replaces the name of the agent.
 """
 
 from nec_tf.runtime import startup

@@ -84,14 +84,15 @@ class Driver:
 
     def run(self) -> bool:
         """Runs all trials; returns whether all are finished. Ctrl-C saves and stops them."""
-        for status in self.statuses:
-            if status.state is State.FINISHED:
-                self._finish(status)  # recorded again: the driver may have died before it was
-            else:
-                self._start(status)
         stop = StopRequest()
         with stop:
             try:
+                for status in self.statuses:
+                    stop.check()
+                    if status.state is State.FINISHED:
+                        self._finish(status)  # again: the driver may have died before it recorded
+                    else:
+                        self._start(status)
                 while self._attempts:
                     stop.check()
                     self._look()
