@@ -35,7 +35,7 @@ def main() -> None:
 
     run = load_run(FLAGS.run_dir, FLAGS.checkpoint)
     arguments = FLAGS.output_dir, FLAGS.lookup, FLAGS.recall, FLAGS.version
-    print(describe(run.export(*arguments, say=lambda text: print(text + " ..."))))
+    print(describe(run.export(*arguments, log=lambda text: print(text + " ..."))))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def export_run(
     lookup: str = "ivf",
     recall: float = 0.99,
     version: int | None = None,
-    say: Callable[[str], None] = lambda text: None,
+    log: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """Writes a new version of a run's newest checkpoint and returns its folder.
 
@@ -30,13 +30,13 @@ def export_run(
         lookup: As in `nec_tf.serving.exporting.export`.
         recall: See there.
         version: See there.
-        say: See there.
+        log: See there.
     """
-    say(f"visiting {STATES} states")
+    log(f"visiting {STATES} states")
     states = visited_states(run)
     source = {"run_dir": str(run.folder.path), "frames": run.progress.frames}
     source |= run.task.description
-    return export(run.learner.agent, states, output_dir, lookup, recall, version, source, say)
+    return export(run.learner.agent, states, output_dir, lookup, recall, version, source, log)
 
 
 def visited_states(run: Run) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Embeddings: from an observation `s` to the key `h` that the memory is asked with.
+"""Embeddings: networks from an observation `s` to the key `h` that is looked up in the memory.
 
 Paper, section 3: a convolutional network processes pixels into a key; its architecture is that of
 DQN (Mnih et al., 2015).
@@ -12,17 +12,23 @@ import tensorflow as tf
 
 #: Height and width of the smallest images that the convolutions of `nature_dqn` fit into.
 SMALLEST_SCREEN = 36
-_NO_LENGTH = 1e-12  # squared: a key of zeros stays where it is
+_SMALLEST_SQUARE = 1e-12  # squared length; avoids a division by 0 for a key of zeros
 
 
 def nature_dqn(
     observation_shape: Sequence[int] = (84, 84, 4), key_size: int = 64, seed: int | None = None
 ) -> tf.keras.Model:
-    """The convolutions of Nature DQN, then one linear layer to the key.
+    """Returns the convolutions of Nature DQN and one linear layer to the key.
+
+    >>> import numpy as np
+    >>> from nec_tf import encoders
+    >>> network = encoders.nature_dqn((84, 84, 4), key_size=64, seed=1)
+    >>> network(np.zeros([2, 84, 84, 4], np.uint8)).shape
+    TensorShape([2, 64])
 
     Args:
         observation_shape: Height, width, stacked frames.
-        key_size: Length of the key `h`; the paper tuned it and does not give it.
+        key_size: Number of elements of the key `h`; the paper tuned it but does not state it.
         seed: Seed of the initial weights.
 
     Returns:
@@ -47,29 +53,37 @@ def nature_dqn(
 
 @tf.keras.utils.register_keras_serializable("nec_tf")
 class CentredPixels(tf.keras.layers.Layer):
-    """Pixels of 0 to 255 as numbers of at most 1, less the mean screen where that is known.
+    """Subtracts the mean screen, if it is known, and divides pixels by 255.
 
-    Most of a screen never changes. Left in, it makes up nearly all of every key of a new network,
-    and whatever an update does to it moves all keys at once, away from those that are stored
+    Most of a screen never changes. Without subtraction this part dominates every key of a new
+    network, and each update of its weights moves all new keys away from the stored ones
     (docs/algorithm.md).
 
+    >>> import numpy as np
+    >>> from nec_tf import encoders
+    >>> network = encoders.nature_dqn((84, 84, 4), key_size=64, seed=1)
+    >>> pixels = encoders.pixels_of(network)
+    >>> pixels.centre_on([np.full([8, 84, 84, 4], 100, np.uint8)])
+    >>> float(pixels.mean[0, 0, 0])
+    100.0
+
     Attributes:
-        mean: Of each pixel, [height, width, frames]; 0 until it is known. It is not trained.
+        mean: Mean of each pixel, [height, width, frames]; 0 until it is known. Not trained.
     """
 
     def build(self, input_shape: tf.TensorShape) -> None:
-        """Makes the mean screen."""
+        """Makes the variable of the mean screen."""
         self.mean = self.add_weight(
             "mean", input_shape[1:], tf.float32, initializer="zeros", trainable=False
         )
         super().build(input_shape)
 
     def call(self, pixels: tf.Tensor) -> tf.Tensor:
-        """From uint8 [B, height, width, frames] to float32."""
+        """Returns float32 of the shape of `pixels`, uint8 [B, height, width, frames]."""
         return (tf.cast(pixels, tf.float32) - self.mean) * (1.0 / 255.0)
 
     def centre_on(self, batches: Iterable[np.ndarray]) -> None:
-        """Takes the mean of states, uint8 [n, height, width, frames] in each batch."""
+        """Sets `mean` to the mean of all states, uint8 [n, height, width, frames] per batch."""
         total, count = np.zeros(self.mean.shape), 0
         for batch in batches:
             total += np.sum(batch, axis=0, dtype=np.float64)
@@ -78,7 +92,7 @@ class CentredPixels(tf.keras.layers.Layer):
 
 
 def pixels_of(model: tf.keras.Model) -> CentredPixels | None:
-    """Returns the layer that takes the mean screen off, None where a network has none."""
+    """Returns the `CentredPixels` layer of a network, or None."""
     return next((part for part in model.submodules if isinstance(part, CentredPixels)), None)
 
 
@@ -89,12 +103,18 @@ def mlp(
     seed: int | None = None,
     pixels: bool = False,
 ) -> tf.keras.Model:
-    """Fully connected layers for vector observations.
+    """Returns fully connected layers for vector observations.
+
+    >>> import numpy as np
+    >>> from nec_tf import encoders
+    >>> network = encoders.mlp((4,), key_size=16, hidden=(32,), seed=1)
+    >>> network(np.zeros([2, 4], np.float32)).shape
+    TensorShape([2, 16])
 
     Args:
-        observation_shape: Shape of one observation; flattened.
-        key_size: Length of the key `h`.
-        hidden: Units of the hidden layers.
+        observation_shape: Shape of one observation; it is flattened.
+        key_size: Number of elements of the key `h`.
+        hidden: Number of units of each hidden layer.
         seed: Seed of the initial weights.
         pixels: Whether observations are uint8 from 0 to 255, which are scaled to at most 1.
 
@@ -117,46 +137,66 @@ def mlp(
 
 @tf.keras.utils.register_keras_serializable("nec_tf")
 class FixedLength(tf.keras.layers.Layer):
-    """Makes every key as long as the others: what is learnt is its direction."""
+    """Scales every key to the same Euclidean length, so that only its direction is learned.
+
+    >>> import numpy as np
+    >>> from nec_tf.networks.encoders import FixedLength
+    >>> FixedLength(10.0)(np.array([[3.0, 4.0]], np.float32)).numpy()
+    array([[6., 8.]], dtype=float32)
+    """
 
     def __init__(self, length: float, **kwargs: Any) -> None:
-        """A layer that has no weights.
+        """Makes a layer without weights.
 
         Args:
-            length: Of every key.
-            **kwargs: As in every Keras layer.
+            length: Length of every key.
+            **kwargs: Arguments of every Keras layer.
         """
         super().__init__(**kwargs)
         self.length = length
 
     def call(self, keys: tf.Tensor) -> tf.Tensor:
-        """From keys [B, key_size] of any length to keys of the fixed one."""
+        """Returns keys [B, key_size] scaled to the fixed length."""
         d2 = tf.reduce_sum(tf.square(keys), axis=-1, keepdims=True)
-        # One factor for each key: written otherwise, TensorFlow's optimiser of graphs rounds the
-        # same keys differently in different graphs.
-        return keys * (self.length * tf.math.rsqrt(tf.maximum(d2, _NO_LENGTH)))
+        # One factor per key: with other forms TensorFlow's graph optimiser rounds the same keys
+        # differently in different graphs.
+        return keys * (self.length * tf.math.rsqrt(tf.maximum(d2, _SMALLEST_SQUARE)))
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what the constructor takes."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), "length": self.length}
 
 
 def of_length(model: tf.keras.Model, length: float) -> tf.keras.Model:
-    """Returns a network from observations to keys with keys of one length; it shares variables."""
+    """Returns the network followed by `FixedLength`; variables are shared.
+
+    >>> import numpy as np
+    >>> from nec_tf import encoders
+    >>> network = encoders.of_length(encoders.mlp((4,), key_size=16, seed=1), 3.0)
+    >>> keys = network(np.ones([1, 4], np.float32))
+    >>> float(np.linalg.norm(keys).round(3))
+    3.0
+    """
     return tf.keras.Sequential([model, FixedLength(length)], name=f"{model.name}_of_length")
 
 
 def random_projection(
     observation_shape: Sequence[int], key_size: int = 64, seed: int | None = None
 ) -> tf.keras.Model:
-    """A fixed Gaussian projection, as in MFEC (Blundell et al., 2016); it is never trained.
+    """Returns a fixed Gaussian projection, as in MFEC (Blundell et al., 2016); it is not trained.
 
-    Distances between observations, with pixels from 0 to 1, are about kept: entries have the
-    variance 1 / key_size.
+    It approximately keeps distances between observations, with pixels scaled to 0..1: its elements
+    have the variance 1 / key_size.
+
+    >>> import numpy as np
+    >>> from nec_tf import encoders
+    >>> network = encoders.random_projection((84, 84, 4), key_size=64, seed=1)
+    >>> network(np.zeros([2, 84, 84, 4], np.uint8)).shape
+    TensorShape([2, 64])
 
     Args:
-        observation_shape: Shape of one observation; flattened.
-        key_size: Length of the key `h`.
+        observation_shape: Shape of one observation; it is flattened.
+        key_size: Number of elements of the key `h`.
         seed: Seed of the projection.
 
     Returns:
@@ -180,11 +220,11 @@ def random_projection(
 
 
 def _initialisers(seed: int | None):
-    """One initialiser a layer, each with its own seed: Keras would repeat a shared one.
+    """Yields initialisers, one per layer, each with its own seed; a shared one would repeat.
 
-    He initialisation (uniform) keeps the scale of what a layer sees. With Keras' default, Glorot,
-    the 50th neighbour of a state of Pong was at a squared distance of 0.0003, well inside the
-    kernel's delta of 0.001, so that every lookup was a plain mean; with He it is at 0.015.
+    He initialisation (uniform) keeps the scale of activations. With Keras' default, Glorot, the
+    50th neighbour of a Pong state was at a squared distance of 0.0003, far below the kernel's delta
+    of 0.001, so that every lookup was a plain mean; with He it is at 0.015.
     """
     layer = 0
     while True:

@@ -1,4 +1,4 @@
-"""A small variational auto-encoder (Kingma and Welling, 2014): keys for MFEC, learned once.
+"""A small variational auto-encoder (Kingma and Welling, 2014) for MFEC: trained once, then fixed.
 
 The key of an observation is the mean of its latent distribution.
 """
@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-_LEARNING_RATE = 1e-3  # Adam's usual one; ours
-_BATCH = 64
+_LEARNING_RATE = 1e-3  # default of Adam [ours]
+_BATCH = 64  # observations [ours]
 
 
 def vae_encoder(
     observation_shape: Sequence[int], key_size: int = 64, seed: int | None = None
 ) -> tf.keras.Model:
-    """The encoder, up to the mean: from observations [B, ...] to keys float32 [B, key_size]."""
+    """Returns the encoder up to the mean: observations [B, ...] to keys float32 [B, key_size]."""
     pixels = len(observation_shape) == 3
     layers = tf.keras.layers
     body = (
@@ -42,10 +42,10 @@ def vae_encoder(
 
 
 class Vae(tf.Module):
-    """An encoder with what it takes to train it: log-variances and a decoder."""
+    """An encoder with the parts that train it: log-variances and a decoder."""
 
     def __init__(self, encoder: tf.keras.Model, seed: int) -> None:
-        """An untrained auto-encoder around an encoder of `vae_encoder`."""
+        """Makes an untrained auto-encoder around an encoder from `vae_encoder`."""
         super().__init__(name="vae")
         layers = tf.keras.layers
         self._encoder = encoder
@@ -82,15 +82,15 @@ class Vae(tf.Module):
         return loss
 
     def _loss(self, observations: tf.Tensor) -> tf.Tensor:
-        """The negative evidence bound: how badly it is rebuilt, and how much the keys tell."""
+        """Returns the negative evidence lower bound: reconstruction error plus KL divergence."""
         mean = self._encoder(observations, training=True)
         noise = self._generator.normal(tf.shape(mean))
-        rebuilt = self._decoder(mean + tf.exp(0.5 * self._log_variance) * noise)
-        given = tf.reshape(tf.cast(observations, tf.float32), tf.shape(rebuilt))
+        decoded = self._decoder(mean + tf.exp(0.5 * self._log_variance) * noise)
+        given = tf.reshape(tf.cast(observations, tf.float32), tf.shape(decoded))
         if self._pixels:
-            errors = tf.nn.sigmoid_cross_entropy_with_logits(given / 255.0, rebuilt)
+            errors = tf.nn.sigmoid_cross_entropy_with_logits(given / 255.0, decoded)
         else:
-            errors = 0.5 * tf.square(given - rebuilt)
+            errors = 0.5 * tf.square(given - decoded)
         variance = tf.exp(self._log_variance)
-        tells = 0.5 * (tf.square(mean) + variance - 1.0 - self._log_variance)
-        return tf.reduce_mean(tf.reduce_sum(errors, axis=1) + tf.reduce_sum(tells, axis=1))
+        divergence = 0.5 * (tf.square(mean) + variance - 1.0 - self._log_variance)
+        return tf.reduce_mean(tf.reduce_sum(errors, axis=1) + tf.reduce_sum(divergence, axis=1))

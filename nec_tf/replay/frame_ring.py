@@ -1,7 +1,7 @@
-"""Observations of replay memories, without the frames that they share.
+"""Observations of replay memories; each frame is stored once.
 
-A state of Atari is a stack of four frames, three of which the state before it had too. Every frame
-is stored once, and a state is four numbers of frames: 10^5 states take 0.7 GB instead of 2.8.
+An Atari state is a stack of four frames and shares three of them with the state before. A state is
+stored as the ids of its four frames: 100,000 states take 0.7 GB instead of 2.8 GB.
 """
 
 from collections.abc import Sequence
@@ -10,34 +10,38 @@ import cv2
 import numpy as np
 from numpy.typing import DTypeLike
 
-_LARGEST_STACK = 512  # frames that OpenCV merges
-_MERGED_AS = {1: np.uint8, 2: np.uint16, 4: np.int32, 8: np.float64}  # by bytes of a number
+_LARGEST_STACK = 512  # frames; limit of OpenCV's merge
+_MERGED_AS = {1: np.uint8, 2: np.uint16, 4: np.int32, 8: np.float64}  # by bytes per element
 
 
 class FrameRing:
-    """The newest observations, by the number of their state; the numbers count up for ever."""
+    """The newest observations by state number; state numbers only increase."""
 
     def __init__(self, capacity: int, observation_shape: tuple[int, ...], dtype: DTypeLike) -> None:
-        """An empty ring; its memory is taken as it fills.
+        """Makes an empty ring; memory is allocated as it fills.
 
         Args:
-            capacity: The most states.
-            observation_shape: Of one state. Three dimensions are a stack of frames, the last
-                dimension counting them, oldest first; anything else, and a stack of more than 512,
-                is stored as it is.
-            dtype: Of the observations.
+            capacity: Largest number of states.
+            observation_shape: Shape of one state. Three dimensions are a stack of frames, [height,
+                width, frames], oldest first. Other shapes, and stacks of more than 512, are stored
+                whole.
+            dtype: Dtype of the observations.
         """
         frames = observation_shape[-1] if len(observation_shape) == 3 else 1
         stack = frames if frames <= _LARGEST_STACK else 1
         frame_shape = observation_shape[:-1] if stack > 1 else observation_shape
-        # An episode begins with a whole stack; a quarter more frames than states is room for one
-        # every dozen states. Where that is not enough, the oldest states go a little earlier.
+        # The first state of an episode stores a whole stack. A quarter more frames than states is
+        # room for an episode every dozen states; with shorter ones the oldest states go earlier.
         num_frames = capacity if stack == 1 else capacity + capacity // 4 + 4 * stack
         self._stack = stack
-        self._frames = np.zeros((num_frames, *frame_shape), dtype)  # pages are taken when touched
-        self._merged = self._frames.view(_MERGED_AS[self._frames.itemsize])  # only bits are moved
+        self._frames = np.zeros(
+            (num_frames, *frame_shape), dtype
+        )  # pages are allocated when written
+        self._merged = self._frames.view(
+            _MERGED_AS[self._frames.itemsize]
+        )  # OpenCV copies bits only
         self._frame_ids = np.zeros((capacity, stack), np.int64)
-        self._next_frame = 0  # ids count up for ever; their place in the ring is the remainder
+        self._next_frame = 0  # ids only increase; the place in the ring is the remainder
         self._last_ids: dict[int, np.ndarray] = {}
 
     @property
@@ -46,23 +50,23 @@ class FrameRing:
         return self._frames.nbytes + self._frame_ids.nbytes
 
     def put(self, state: int, stream: int, observation: np.ndarray) -> None:
-        """Stores the observation of a state; that of the state `capacity` before is let go.
+        """Stores the observation of a state in place of that of `state - capacity`.
 
         Args:
-            state: Its number.
-            stream: Which environment; its states share frames with those it brought before.
-            observation: Of the state.
+            state: State number.
+            stream: Number of the environment; consecutive states of one share frames.
+            observation: Observation of the state.
         """
         self._frame_ids[state % len(self._frame_ids)] = self._store(stream, observation)
 
     def get(self, states: np.ndarray) -> np.ndarray:
-        """Returns the observations [n, ...] of states that it still has, in C order."""
+        """Returns the observations [n, ...] of stored states, in C order."""
         ids = self._frame_ids[states % len(self._frame_ids)]
         places = ids % len(self._frames)  # [n, stack]
         if self._stack == 1:
             return self._frames[places[:, 0]]
-        # In the order in which TensorFlow wants it: to bring a minibatch into that order afterwards
-        # takes longer, and keeps Python's lock. OpenCV takes 0.08 ms for 32 states, NumPy 0.30.
+        # In the memory order of TensorFlow: a conversion afterwards takes longer and holds Python's
+        # lock. For 32 states OpenCV takes 0.08 ms, NumPy 0.30 ms.
         observations = np.empty(
             (len(ids), *self._frames.shape[1:], self._stack), self._merged.dtype
         )
@@ -71,12 +75,12 @@ class FrameRing:
         return observations.view(self._frames.dtype)
 
     def has(self, state: int) -> bool:
-        """Whether the frames of one of the last `capacity` states are all still there."""
+        """Returns whether all frames of one of the last `capacity` states are still stored."""
         oldest_frame = self._next_frame - len(self._frames)
         return bool(self._frame_ids[state % len(self._frame_ids)].min() >= oldest_frame)
 
     def state(self, num_states: int) -> dict[str, np.ndarray]:
-        """Returns everything, as arrays to save, where so many states were put in all."""
+        """Returns the content as arrays to save; `num_states` is the number of `put` so far."""
         return {
             "frames": self._frames[: min(self._next_frame, len(self._frames))],
             "frame_ids": self._frame_ids[: min(num_states, len(self._frame_ids))],
@@ -86,14 +90,14 @@ class FrameRing:
         }
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Becomes what `state` returned, in a ring of the same capacity and observations."""
+        """Restores what `state` returned; capacity and observation shape must be the same."""
         restore_into(self._frames, state, "frames")
         restore_into(self._frame_ids, state, "frame_ids")
         self._next_frame = int(state["next_frame"])
         self._last_ids = dict(zip(state["streams"].tolist(), state["last_ids"], strict=True))
 
     def _store(self, stream: int, observation: np.ndarray) -> np.ndarray:
-        """Stores the frames that are new and returns the ids of all frames of the state."""
+        """Stores new frames and returns the ids of all frames of the state."""
         if self._stack == 1:
             return np.array([self._store_frame(observation)])
         dtype = self._frames.dtype
@@ -108,7 +112,7 @@ class FrameRing:
         return ids
 
     def _follows(self, last: np.ndarray, frames: Sequence[np.ndarray]) -> bool:
-        """Whether the older frames of a state are the newer ones of the state with ids `last`."""
+        """Returns whether a state shares all but its newest frame with the ids `last`."""
         held = last[1:].min() >= self._next_frame + 1 - len(self._frames)
         return bool(held) and all(
             np.array_equal(self._frames[i % len(self._frames)], frame)
@@ -122,17 +126,17 @@ class FrameRing:
 
 
 def restore_into(own: np.ndarray, state: dict[str, np.ndarray], name: str) -> None:
-    """Copies a saved array to the beginning of one that must have room for it."""
+    """Copies a saved array to the beginning of one that is at least as long."""
     saved = check_fits(own, state, name)
     own[: len(saved)] = saved
 
 
 def check_fits(own: np.ndarray, state: dict[str, np.ndarray], name: str) -> np.ndarray:
-    """Returns a saved array that an array has room for; raises ValueError for any other."""
+    """Returns a saved array; raises `ValueError` if it is larger than `own`."""
     saved = state[name]
     if saved.shape[1:] != own.shape[1:] or len(saved) > len(own):
         raise ValueError(
-            f"the saved replay holds {name} of shape {saved.shape},"
-            f" which do not fit into {own.shape}"
+            f"the saved replay has {name} of the shape {saved.shape}, which does not fit into"
+            f" {own.shape}: restore with the replay_capacity and environment of the saved run"
         )
     return saved

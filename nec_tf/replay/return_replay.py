@@ -29,7 +29,7 @@ class Replay:
     """A ring of the newest states, sampled uniformly."""
 
     def __init__(self, capacity: int, observation_shape: tuple[int, ...], dtype: DTypeLike) -> None:
-        """An empty replay of so many states; arguments as in `FrameRing`."""
+        """Makes an empty replay; arguments as in `FrameRing`."""
         if capacity < 1:
             raise ValueError(f"capacity must be at least 1, not {capacity}")
         self._capacity = capacity
@@ -40,7 +40,7 @@ class Replay:
         self._first_state = 0
 
     def __len__(self) -> int:
-        """Returns the states held."""
+        """Returns the number of states."""
         return self._next_state - self._first_state
 
     @property
@@ -54,7 +54,7 @@ class Replay:
         """Appends states that followed each other in one environment.
 
         Args:
-            stream: Which environment; its states share frames with those it brought before.
+            stream: Number of the environment; consecutive states of one share frames.
             observations: [n, ...].
             actions: [n].
             returns: [n].
@@ -65,7 +65,7 @@ class Replay:
             self._actions[place] = action
             self._returns[place] = value
             self._next_state += 1
-            self._forget_oldest()
+            self._drop_oldest()
 
     def sample(self, rng: np.random.Generator, batch_size: int) -> Sample:
         """Returns states drawn uniformly, with replacement."""
@@ -81,12 +81,12 @@ class Replay:
         return Sample(self._observations.get(states), self._actions[places], self._returns[places])
 
     def in_batches(self, batch_size: int) -> Iterator[Sample]:
-        """Yields all states that it holds, the oldest first."""
+        """Yields all states, the oldest first."""
         for first in range(self._first_state, self._next_state, batch_size):
             yield self.get(np.arange(first, min(first + batch_size, self._next_state)))
 
     def state(self) -> dict[str, np.ndarray]:
-        """Returns everything, as arrays to save; what is not in use yet is left out."""
+        """Returns the content as arrays to save, without unused places."""
         states = min(self._next_state, self._capacity)
         return {
             **self._observations.state(self._next_state),
@@ -96,14 +96,14 @@ class Replay:
         }
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Becomes what `state` returned, in a replay of the same capacity and observations."""
+        """Restores what `state` returned; capacity and observation shape must be the same."""
         self._observations.restore(state)
         restore_into(self._actions, state, "actions")
         restore_into(self._returns, state, "returns")
         self._next_state, self._first_state = state["counters"].tolist()
 
-    def _forget_oldest(self) -> None:
-        """Lets go of states beyond the capacity, and of those whose frames were overwritten."""
+    def _drop_oldest(self) -> None:
+        """Drops states beyond the capacity and states whose frames were overwritten."""
         self._first_state = max(self._first_state, self._next_state - self._capacity)
         while not self._observations.has(self._first_state):
             self._first_state += 1

@@ -41,13 +41,15 @@ class StepReplay:
             "step_type": np.zeros(capacity, np.int32),
             "next_step_type": np.zeros(capacity, np.int32),
         }
-        self._next_step = np.full(capacity, -1, np.int64)  # its number; -1 while there is none
-        self._next = 0  # numbers of steps count up for ever; their place is the remainder
+        self._next_step = np.full(
+            capacity, -1, np.int64
+        )  # number of the step that followed; -1 for none
+        self._next = 0  # step numbers only increase; the place in the ring is the remainder
         self._first = 0
         self._last_of: dict[int, int] = {}
 
     def __len__(self) -> int:
-        """Returns the steps held, those between episodes among them."""
+        """Returns the number of steps, those between episodes included."""
         return self._next - self._first
 
     def add(self, experience: trajectory.Trajectory) -> None:
@@ -64,7 +66,7 @@ class StepReplay:
                 self._next_step[before % self._capacity] = self._next
             self._last_of[stream] = self._next
             self._next += 1
-            self._forget_oldest()
+            self._drop_oldest()
 
     def sample(self, rng: np.random.Generator, batch_size: int) -> trajectory.Trajectory:
         """Returns sequences of steps [B, length], drawn uniformly; see `draw` and `get`."""
@@ -102,7 +104,7 @@ class StepReplay:
         )
 
     def state(self) -> dict[str, np.ndarray]:
-        """Returns everything, as arrays to save; what is not in use yet is left out."""
+        """Returns the content as arrays to save, without unused places."""
         steps = min(self._next, self._capacity)
         return {
             **self._observations.state(self._next),
@@ -113,7 +115,7 @@ class StepReplay:
         }
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Becomes what `state` returned, in a replay of the same capacity and observations."""
+        """Restores what `state` returned; capacity and observation shape must be the same."""
         self._observations.restore(state)
         for name, column in self._columns.items():
             restore_into(column, state, name)
@@ -122,7 +124,7 @@ class StepReplay:
         self._last_of = {stream: step for stream, step in state["last_of"].tolist()}
 
     def end_streams(self) -> None:
-        """What is added next does not follow what was added before."""
+        """Ends all streams: steps added later do not follow those added before."""
         self._last_of = {}
 
     def _values_of(self, experience: trajectory.Trajectory) -> dict[str, np.ndarray]:
@@ -138,7 +140,7 @@ class StepReplay:
         )
 
     def _begins_sequence(self, steps: np.ndarray) -> np.ndarray:
-        """Whether steps were played, not between episodes, and all that came after are held."""
+        """Returns whether a sequence can begin at steps: not between episodes, all steps stored."""
         played = self._columns["step_type"][steps % self._capacity] != ts.StepType.LAST
         last = steps
         for _ in range(self._length - 1):
@@ -152,7 +154,7 @@ class StepReplay:
                 " learning_starts"
             )
 
-    def _forget_oldest(self) -> None:
+    def _drop_oldest(self) -> None:
         self._first = max(self._first, self._next - self._capacity)
         while not self._observations.has(self._first):
             self._first += 1

@@ -1,21 +1,20 @@
-"""Keys cut into lists of near ones, and lists into blocks of one size: an inverted file's shape.
+"""Lists and blocks of an inverted file: keys are clustered into lists and these cut into blocks.
 
-Blocks of one size can be gathered and compared by dense operations, which is what a graph without
-custom operations has. Lists come from k-means; a list is halved along the direction in which its
-keys spread most, again and again, until its parts are small enough. Cutting all keys by halves,
-with no k-means before, needs three times as many keys to be searched for the same recall (measured,
-see docs/algorithm.md).
+Blocks of one size can be gathered and compared by dense operations, the only ones in a graph
+without custom operations. Lists come from k-means. A list is halved along the direction of largest
+variance until its parts fit into blocks. Halving alone, without k-means, has to search three times
+as many keys for the same recall (measured, docs/algorithm.md).
 """
 
 import itertools
 
 import numpy as np
 
-_DIRECTION_SAMPLE = 2_000  # keys that tell the direction of a cut
-_POWER_ITERATIONS = 4  # that find it
-_MEANS_SAMPLE = 30_000  # keys that k-means sees
-_ITERATIONS = 6
-LONGEST = 16  # blocks of a list
+_DIRECTION_SAMPLE = 2_000  # keys from which the direction of a cut is estimated
+_POWER_ITERATIONS = 4  # of that estimate
+_MEANS_SAMPLE = 30_000  # keys for k-means
+_ITERATIONS = 6  # of k-means
+LONGEST = 16  # most blocks of a list
 _CHUNK = 20_000  # keys compared with all means at once
 
 
@@ -24,11 +23,11 @@ def lists_of_blocks(keys: np.ndarray, size: int) -> list[list[np.ndarray]]:
 
     Args:
         keys: [n, key_size].
-        size: The most keys of a block.
+        size: Largest number of keys of a block.
 
     Returns:
-        Lists, each of blocks, each of places of keys; every key is in one block. About
-        2 sqrt(n) lists, so that comparing with their means costs as much as with a few lists.
+        Lists of blocks of places of keys; every key is in one block. There are about 2 sqrt(n)
+        lists: comparing a query with their means then costs as much as searching a few lists.
     """
     if len(keys) == 0:
         return []
@@ -41,7 +40,7 @@ def lists_of_blocks(keys: np.ndarray, size: int) -> list[list[np.ndarray]]:
 
 
 def cut(keys: np.ndarray, own: np.ndarray, size: int) -> list[np.ndarray]:
-    """Cuts some of the keys [n, key_size], those at the places `own`, into nearly full blocks."""
+    """Cuts the keys at the places `own` of [n, key_size] into nearly full blocks."""
     blocks, parts = [], [own]
     while parts:
         part = parts.pop()
@@ -49,7 +48,7 @@ def cut(keys: np.ndarray, own: np.ndarray, size: int) -> list[np.ndarray]:
             blocks.append(part)
             continue
         along = keys[part] @ _direction(keys[part[:: -(-len(part) // _DIRECTION_SAMPLE)]])
-        # Whole blocks on one side, so that few are left half empty.
+        # A multiple of the block size on one side, so that few blocks are partly empty.
         half = -(-len(part) // size) // 2 * size
         order = np.argpartition(along, half)
         parts += [part[order[:half]], part[order[half:]]]
@@ -57,14 +56,14 @@ def cut(keys: np.ndarray, own: np.ndarray, size: int) -> list[np.ndarray]:
 
 
 def _parts(blocks: list[np.ndarray]) -> list[list[np.ndarray]]:
-    """Parts a long list: blocks that follow each other in a cut are near each other."""
+    """Splits a long list; consecutive blocks of a cut are near each other."""
     count = -(-len(blocks) // LONGEST)
     ends = [len(blocks) * part // count for part in range(count + 1)]
     return [blocks[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def _k_means(keys: np.ndarray, count: int) -> np.ndarray:
-    """Returns to which of `count` means each key belongs, int64 [n]; the same in every process."""
+    """Returns the nearest of `count` means for each key, int64 [n]; deterministic."""
     rng = np.random.default_rng(0)
     sample = keys[rng.permutation(len(keys))[:_MEANS_SAMPLE]]
     means = sample[:count].copy()
@@ -83,7 +82,7 @@ def _nearest(keys: np.ndarray, means: np.ndarray) -> np.ndarray:
 
 
 def _direction(keys: np.ndarray) -> np.ndarray:
-    """Returns about the direction in which keys [n, key_size] spread most, [key_size]."""
+    """Returns approximately the direction of largest variance of keys [n, key_size]."""
     centred = keys - keys.mean(axis=0)
     direction = centred[np.argmax(np.square(centred).sum(axis=1))]
     for _ in range(_POWER_ITERATIONS):

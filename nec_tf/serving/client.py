@@ -1,4 +1,4 @@
-"""A policy that is served elsewhere: asks TF Serving by gRPC or by REST."""
+"""Clients of a policy in TF Serving, by gRPC or REST."""
 
 import http.client
 import json
@@ -28,14 +28,14 @@ class RemotePolicy(Protocol):
     """From observations [B, ...] to actions int64 [B]."""
 
     def __call__(self, observations: np.ndarray) -> np.ndarray:
-        """Asks the server."""
+        """Sends one request and returns the actions."""
 
 
 class GrpcPolicy:
-    """Asks by gRPC, which is fast: observations travel as bytes."""
+    """A gRPC client. Faster than REST: observations are sent as bytes."""
 
     def __init__(self, server: str, model: str, timeout: float = 10.0) -> None:
-        """A client of `server`, host:port, for the newest version of a model."""
+        """Makes a client of the newest version of a model on `server`, host:port."""
         self._channel = grpc.insecure_channel(server)
         self._stub = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
         self._model, self._server, self._timeout = model, server, timeout
@@ -60,10 +60,10 @@ class GrpcPolicy:
 
 
 class RestPolicy:
-    """Asks by REST, which needs nothing but HTTP: observations travel as text."""
+    """A REST client. Needs only HTTP: observations are sent as text."""
 
     def __init__(self, server: str, model: str, timeout: float = 10.0) -> None:
-        """A client of `server`, host:port, for the newest version of a model."""
+        """Makes a client of the newest version of a model on `server`, host:port."""
         self._url = f"http://{server}/v1/models/{model}:predict"
         self._timeout = timeout
 
@@ -99,14 +99,14 @@ class RestPolicy:
 
 
 class Timed:
-    """Notes how long each question took.
+    """Measures the duration of each request.
 
     Attributes:
-        milliseconds: One number for each.
+        milliseconds: Duration of each request.
     """
 
     def __init__(self, policy: RemotePolicy) -> None:
-        """Stands before a policy."""
+        """Wraps a policy."""
         self._policy = policy
         self.milliseconds: list[float] = []
 

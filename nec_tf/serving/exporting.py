@@ -1,4 +1,4 @@
-"""Exporting: a frozen agent as numbered versions that TF Serving loads, its memory beside it."""
+"""Exports an agent as numbered versions for TF Serving, each with its memory as files."""
 
 import json
 import os
@@ -20,7 +20,7 @@ class Freezable(Protocol):
     """An agent that can be exported; all agents of the registry can."""
 
     def freeze(self, lookup: str, recall: float, states: np.ndarray) -> Frozen:
-        """Returns the agent as it leaves training."""
+        """Returns the policy, the memory and measurements."""
 
 
 def export(
@@ -31,26 +31,26 @@ def export(
     recall: float = 0.99,
     version: int | None = None,
     source: dict[str, Any] | None = None,
-    say: Callable[[str], None] = lambda text: None,
+    log: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """Writes a new version and returns its folder.
 
     Args:
         agent: The agent to export.
-        states: States that it visits, [n, ...], on which the lookup is measured.
+        states: States that the agent visits, [n, ...]; the lookup is measured on them.
         output_dir: The folder that a server watches.
         lookup: One of `freezing.LOOKUPS`.
-        recall: Share of the true neighbours that an inverted file has to find.
-        version: Number of the version; None for one above the highest there.
-        source: Where the agent comes from, such as a run and its `frames`.
-        say: Called with a line of text before each stage.
+        recall: Smallest share of the true neighbours that an inverted file may find.
+        version: Version number; None for the next one.
+        source: Origin of the agent for the manifest, such as its run and `frames`.
+        log: Called with a line of text before each stage.
     """
     if version is not None and version < 1:
         raise UserError(f"version must be at least 1, not {version}")
     source = source or {}
-    say("freezing the policy")
+    log("freezing the policy")
     frozen = agent.freeze(lookup, recall, states)
-    say("writing")
+    log("writing")
     number = next_version(output_dir) if version is None else version
     unfinished = output_dir / f"unfinished-{number}"
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -67,13 +67,13 @@ def export(
 
 
 def next_version(output_dir: Path) -> int:
-    """Returns one above the highest version in a folder."""
+    """Returns the number after the highest version in a folder."""
     folders = output_dir.iterdir() if output_dir.exists() else ()
     return max((int(path.name) for path in folders if path.name.isdigit()), default=0) + 1
 
 
 def _put_in_place(unfinished: Path, output_dir: Path, number: int) -> Path:
-    """Renames a finished version: a server sees all of it or nothing."""
+    """Renames a finished version, so that a server never sees an incomplete one."""
     final = output_dir / str(number)
     if final.exists():
         raise UserError(f"{final} exists already: leave --version out for the next number")
@@ -83,12 +83,12 @@ def _put_in_place(unfinished: Path, output_dir: Path, number: int) -> Path:
     link = output_dir / "unfinished-memory"
     link.unlink(missing_ok=True)
     link.symlink_to(Path(final.name) / "memory")
-    os.replace(link, output_dir / "memory")  # the newest memory, where people look for it
+    os.replace(link, output_dir / "memory")  # always the newest memory
     return final
 
 
 def describe(folder: Path) -> str:
-    """Returns a sentence on what was exported and how well it finds neighbours."""
+    """Returns a line with the size of an export and the accuracy of its lookup."""
     about = json.loads((folder / "export.json").read_text())
     facts = ", ".join(f"{name} {value}" for name, value in about["export"].items())
     entries = f"{about['entries']:,} entries, " if "entries" in about else ""

@@ -1,4 +1,4 @@
-"""Freezing: from a memory to a network of stock operations, and how well it finds neighbours."""
+"""Freezes a memory into a network of stock operations and measures the accuracy of its lookup."""
 
 from typing import Any, NamedTuple
 
@@ -13,18 +13,18 @@ from nec_tf.serving.graph_search import ExactSearch, InvertedFile, Search
 from nec_tf.serving.memory_files import Memory
 
 LOOKUPS = ("ivf", "exact", "scann")
-EXACT_BELOW = 5_000  # entries of the largest memory: comparing all is as fast
-_FEWEST_PROBES = 4  # blocks of each action
-_AGREEMENT = 0.99  # least share of actions that are those of the exact lookup
+EXACT_BELOW = 5_000  # entries of the largest memory; below, comparing all keys is as fast
+_FEWEST_PROBES = 4  # blocks searched per action, to begin with
+_AGREEMENT = 0.99  # smallest share of states with the same action as by the exact lookup
 
 
 class Frozen(NamedTuple):
-    """An agent as it leaves training.
+    """A frozen agent.
 
     Attributes:
-        policy: Greedy, of stock operations only.
-        memory: Its memory, for files beside the policy; None for an agent without one.
-        measured: How its lookup was built and how well it finds neighbours.
+        policy: Greedy policy of stock operations only.
+        memory: Memory to save beside the policy; None for an agent without one.
+        measured: Settings and accuracy of the lookup.
     """
 
     policy: FrozenPolicy
@@ -40,14 +40,14 @@ def freeze_memory(
     recall: float,
     states: np.ndarray,
 ) -> tuple[FrozenNetwork, dict[str, Any]]:
-    """Returns the network with the requested lookup, and how well it finds neighbours.
+    """Returns the network with the requested lookup, and its settings and accuracy.
 
     Args:
         memory: The entries.
-        dnd: The layer that they come from: its kernel and number of neighbours.
+        dnd: The layer of the entries, for its kernel and number of neighbours.
         embedding: The network that made the keys.
-        lookup: One of `LOOKUPS`; a small memory always gets the exact one.
-        recall: Share of the true neighbours that an inverted file has to find.
+        lookup: One of `LOOKUPS`; a small memory always gets "exact".
+        recall: Smallest share of the true neighbours that an inverted file may find.
         states: States to measure on, [n, ...].
     """
     if lookup not in LOOKUPS:
@@ -83,17 +83,17 @@ def freeze_memory(
 def _choose_probes(
     search: InvertedFile, memory: FrozenMemory, keys: np.ndarray, truth: Neighbours, recall: float
 ) -> None:
-    """Raises the probes of a search until its memory finds and decides well enough.
+    """Increases the probes of a search until recall and chosen actions are good enough.
 
     Args:
-        search: What the memory looks up with.
-        memory: Of the entries.
-        keys: To look up, [B, key_size].
+        search: The search of `memory`.
+        memory: The frozen memory.
+        keys: Keys to look up, [B, key_size].
         truth: Their true neighbours.
-        recall: Share of them to be found, over all actions; besides, `_AGREEMENT` of the actions
-            have to be those of the exact lookup.
+        recall: Share of the true neighbours to be found, over all actions. The share of states with
+            the same best action must also reach `_AGREEMENT`.
     """
-    while search.probes < 3 * search.num_blocks:  # then it sees every list, and every block
+    while search.probes < 3 * search.num_blocks:  # from there on it searches all lists and blocks
         found = _neighbours(memory, keys)
         if _recall(found, truth) >= recall and _agreement(found, truth) >= _AGREEMENT:
             return
@@ -101,7 +101,7 @@ def _choose_probes(
 
 
 def _neighbours(memory: FrozenMemory, keys: np.ndarray) -> Neighbours:
-    """Returns the neighbours of keys [B, key_size], in a graph traced for this once."""
+    """Returns the neighbours of keys [B, key_size], computed in a graph."""
     spec = tf.TensorSpec(keys.shape, keys.dtype)
     return tf.function(memory.neighbours).get_concrete_function(spec)(tf.constant(keys))
 
@@ -117,7 +117,7 @@ def _recall(found: Neighbours, truth: Neighbours) -> float:
 
 
 def _agreement(found: Neighbours, truth: Neighbours) -> float:
-    """Returns how often the best action is the same."""
+    """Returns the share of states with the same best action."""
     best, exactly = (
         np.argmax(tf.reduce_sum(n.weights * n.values, axis=-1), axis=1) for n in (found, truth)
     )

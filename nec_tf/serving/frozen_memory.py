@@ -1,7 +1,7 @@
-"""A memory as it stood once, looked up with TensorFlow's own operations only.
+"""A frozen copy of a memory for exports, looked up with TensorFlow's own operations only.
 
-This is what leaves for production: no Python, no custom operation, nothing that changes. It answers
-as the `DifferentiableNeuralDictionary` that it was made of.
+It has no Python and no custom operations, and does not change. Its lookups are those of the
+`DifferentiableNeuralDictionary` that it was made from.
 """
 
 import numpy as np
@@ -14,47 +14,47 @@ from nec_tf.serving.graph_search import ExactSearch, InvertedFile, Search
 
 
 class FrozenMemory(tf.Module):
-    """Keys and values of all actions, at the places that a search gives them.
+    """Keys and values of all actions, in the order of a search. Empty places are 0.
 
     Attributes:
-        centre: The mean of the keys, [key_size].
-        keys: Less their mean, [places, key_size]: no distance changes, and small numbers keep more
-            digits.
-        values: [places]; 0 where nobody is.
-        rows: Of the layer's tables, int64 [places]; 0 where nobody is.
+        centre: Mean of the keys, [key_size].
+        keys: Keys minus `centre`, [places, key_size]. Distances stay the same, and smaller numbers
+            have more precision.
+        values: [places].
+        rows: Rows of the layer's tables, int64 [places].
     """
 
     def __init__(
         self, entries: Entries, search: Search, kernel: kernels.Kernel, num_neighbours: int
     ) -> None:
-        """A memory of what is given, through a search over these entries' keys less their mean."""
+        """Makes a memory of entries with a search over their keys minus `centre`."""
         super().__init__(name="frozen_memory")
         centre = _mean(entries.keys)
-        keys = _placed(entries.keys - centre, search.order, nobody=0.0)
+        keys = _placed(entries.keys - centre, search.order, empty=0.0)
         squares = np.square(keys).sum(axis=1)
-        squares[search.order < 0] = np.inf  # nobody is infinitely far away
+        squares[search.order < 0] = np.inf  # empty places are never near
         self.centre = _constant(centre, "centre")
         self.keys = _constant(keys, "keys")
-        self.values = _constant(_placed(entries.values, search.order, nobody=0.0), "values")
-        self.rows = _constant(_placed(entries.rows, search.order, nobody=0), "rows")
+        self.values = _constant(_placed(entries.values, search.order, empty=0.0), "values")
+        self.rows = _constant(_placed(entries.rows, search.order, empty=0), "rows")
         self._squares = _constant(squares, "squares")
         self._search = search
         self._kernel = kernel
         self._num_neighbours = num_neighbours
 
     def __call__(self, queries: tf.Tensor) -> tf.Tensor:
-        """Equation 1 in every action's memory: from `h` [B, key_size] to Q-values [B, A]."""
+        """Equation 1 (see `nec_tf.memory.lookup`): from `h` [B, key_size] to Q-values [B, A]."""
         found = self._find(queries)
         return tf.reduce_sum(found.weights * found.values, axis=-1)
 
     def neighbours(self, queries: tf.Tensor) -> Neighbours:
-        """Returns what stands behind the answer, as `DifferentiableNeuralDictionary.neighbours`."""
+        """Returns the neighbours behind a lookup, as the method of the layer."""
         found = self._find(queries)
         return found._replace(rows=tf.gather(self.rows, found.rows))
 
     def _find(self, queries: tf.Tensor) -> Neighbours:
-        """Returns the neighbours of `h` [B, key_size], with their places as rows."""
-        # As tensors: of a variable that is gathered from, TensorFlow copies all at every read.
+        """Returns the neighbours of `h` [B, key_size], with places instead of rows."""
+        # As tensors: gathering from a variable makes TensorFlow copy all of it at every read.
         keys, squares = self.keys.value(), self._squares.value()
         found, d2 = self._search(keys, squares, queries - self.centre, self._num_neighbours)
         present = found > 0
@@ -67,13 +67,13 @@ class FrozenMemory(tf.Module):
 
 
 def exact_memory(dnd: DifferentiableNeuralDictionary) -> FrozenMemory:
-    """Returns the memory of a layer as it is now, which compares a query with every key."""
+    """Returns a frozen copy of a layer's memory that compares a query with every key."""
     search = ExactSearch(dnd.sizes)
     return FrozenMemory(dnd.entries(), search, dnd.kernel, dnd.num_neighbours)
 
 
 def inverted_file(entries: Entries, num_actions: int, probes: int) -> InvertedFile:
-    """Returns a search that compares a query with few of the entries."""
+    """Returns a search that compares a query with a part of the entries."""
     centred = entries.keys - _mean(entries.keys)
     return InvertedFile(centred, entries.counts(num_actions), probes)
 
@@ -82,7 +82,7 @@ class FrozenNetwork(tf.Module):
     """An embedding and a frozen memory: from observations to keys and Q-values."""
 
     def __init__(self, embedding: tf.keras.Model, memory: FrozenMemory) -> None:
-        """Takes both as they are; the embedding is not copied."""
+        """Makes a network; the embedding is not copied."""
         super().__init__(name="frozen_network")
         self.embedding = embedding
         self.memory = memory
@@ -105,14 +105,14 @@ def _mean(keys: np.ndarray) -> np.ndarray:
     return keys.mean(axis=0) if len(keys) else np.zeros(keys.shape[1], keys.dtype)
 
 
-def _placed(column: np.ndarray, order: np.ndarray, nobody: float) -> np.ndarray:
-    """Returns a column [n, ...] in an order [places], in which -1 is nobody."""
-    placed = np.full((len(order), *column.shape[1:]), nobody, column.dtype)
+def _placed(column: np.ndarray, order: np.ndarray, empty: float) -> np.ndarray:
+    """Returns a column [n, ...] in an order [places], in which -1 is an empty place."""
+    placed = np.full((len(order), *column.shape[1:]), empty, column.dtype)
     there = order >= 0
     placed[there] = column[order[there]]
     return placed
 
 
 def _constant(content: np.ndarray, name: str) -> tf.Variable:
-    """A variable that stays as it is: unlike a constant, it is saved beside the graph."""
+    """Returns a variable that is never assigned; unlike a constant, it is not in the graph file."""
     return tf.Variable(content, trainable=False, name=name)

@@ -53,7 +53,7 @@ class FrozenActorCritic(tf.Module):
 
 
 class FrozenPolicy(tf_policy.TFPolicy):
-    """The greedy policy of a frozen network; it has no chance in it and nothing of Python."""
+    """The greedy policy of a frozen network; deterministic and without Python operations."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class FrozenPolicy(tf_policy.TFPolicy):
         network: QFunction | FrozenActorCritic,
         name: str = "frozen_policy",
     ) -> None:
-        """A policy over observations of the specs."""
+        """Makes a policy for time steps of the given spec."""
         super().__init__(time_step_spec, action_spec, name=name)
         self.network = network
 
@@ -76,7 +76,7 @@ class FrozenPolicy(tf_policy.TFPolicy):
     def _distribution(
         self, time_step: ts.TimeStep, policy_state: types.NestedTensorSpec
     ) -> policy_step.PolicyStep:
-        # A distribution in a SavedModel could be loaded only beside tensorflow_probability.
+        # A SavedModel with a distribution could only be loaded with tensorflow_probability.
         raise NotImplementedError("a frozen policy is deterministic and has no distribution")
 
     def decide(self, observation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -120,9 +120,9 @@ def save(policy: FrozenPolicy, path: str, frames: int) -> None:
     """Writes a SavedModel into a new folder.
 
     Args:
-        policy: What to save.
+        policy: The policy to save.
         path: The folder.
-        frames: How long it was trained, for `get_train_step`.
+        frames: Frames that it was trained for, returned by `get_train_step`.
     """
     observation = policy.time_step_spec.observation
     spec = tf.TensorSpec([None, *observation.shape], observation.dtype, name="observation")
@@ -132,7 +132,7 @@ def save(policy: FrozenPolicy, path: str, frames: int) -> None:
         return policy.answer(observation)
 
     verbosity = logging.get_verbosity()
-    logging.set_verbosity(logging.ERROR)  # it would warn that there is no distribution
+    logging.set_verbosity(logging.ERROR)  # PolicySaver warns that there is no distribution
     train_step = tf.Variable(frames, trainable=False, dtype=tf.int64)
     saver = policy_saver.PolicySaver(policy, batch_size=None, train_step=train_step)
     saver.policy.network, saver.policy.serve = policy.network, serve

@@ -1,8 +1,8 @@
-"""Neighbours found with TensorFlow's own operations, for graphs that leave without Python.
+"""Neighbour search with TensorFlow's own operations, for graphs that run without Python.
 
-A search decides in which order the entries stand (`order`) and then finds neighbours among the keys
-in that order. Both searches measure roughly first, by a product of matrices: it has fewer digits
-than a difference has, but reads the keys only once. The candidates are then measured again.
+A search determines an order of the entries (`order`) and finds neighbours among the keys in this
+order. Both searches first compute rough distances by a matrix product: less precise than by
+differences, but it reads the keys only once. The distances of the candidates are then recomputed.
 """
 
 import itertools
@@ -16,16 +16,16 @@ import tensorflow as tf
 from nec_tf.memory import lookup
 from nec_tf.serving import blocks
 
-SPARE = 14  # candidates beyond p: rough distances may swap neighbours that are nearly as far
-BLOCK = 32  # keys; measured, see docs/algorithm.md
-_LISTS = 0.4  # of the probes: the lists that blocks are chosen from; more find nothing more
+SPARE = 14  # candidates beyond p: rough distances may swap neighbours at similar distances
+BLOCK = 32  # keys; measured, docs/algorithm.md
+_LISTS = 0.4  # searched lists per probe; more lists do not find more neighbours
 
 
 class Search(Protocol):
-    """Who is near, among keys in an order of its own.
+    """Finds the nearest keys.
 
     Attributes:
-        order: Which entry stands at each place, int64 [places]; -1 for nobody, as at place 0.
+        order: Entry at each place, int64 [places]; -1 for an empty place, such as place 0.
     """
 
     order: np.ndarray
@@ -33,13 +33,13 @@ class Search(Protocol):
     def __call__(
         self, keys: tf.Tensor, squares: tf.Tensor, queries: tf.Tensor, p: int
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the p nearest keys of each action, or nearly so; nearest first.
+        """Returns (approximately) the p nearest keys of each action, nearest first.
 
         Args:
-            keys: In `order`, [places, key_size], with a mean of about 0.
-            squares: Their squared lengths, [places].
+            keys: Keys in `order`, [places, key_size], with a mean of about 0.
+            squares: Squared lengths of the keys, [places].
             queries: [B, key_size].
-            p: How many neighbours.
+            p: Number of neighbours.
 
         Returns:
             Places, int32 [B, A, p]; 0 for none. Squared distances, [B, A, p].
@@ -50,7 +50,7 @@ class ExactSearch(tf.Module):
     """Compares a query with every key of each action."""
 
     def __init__(self, counts: np.ndarray) -> None:
-        """A search over entries that are ordered by action, `counts` [A] of them for each."""
+        """Makes a search over entries ordered by action, `counts` [A] per action."""
         super().__init__(name="exact_search")
         self._starts = [1, *(1 + np.cumsum(counts)).tolist()]
         self.order = np.arange(-1, counts.sum())
@@ -69,12 +69,13 @@ class ExactSearch(tf.Module):
 
 
 class InvertedFile(tf.Module):
-    """Compares a query with the means of lists, of the blocks in near lists, then of few blocks.
+    """Compares a query with the means of lists, the means of blocks in near lists, and few blocks.
 
-    Block 0, and list 0, are nobody's; the lists of an action stand one after the other.
+    Block 0 and list 0 are empty. The lists of an action are consecutive.
 
     Attributes:
-        probes: How many blocks of each action are searched, in a part as many lists.
+        probes: Number of blocks searched per action, chosen from `_LISTS` times as many lists.
+        num_blocks: Number of blocks of all actions.
     """
 
     def __init__(self, keys: np.ndarray, counts: np.ndarray, probes: int) -> None:
@@ -82,7 +83,7 @@ class InvertedFile(tf.Module):
 
         Args:
             keys: [n, key_size], ordered by action, with a mean of about 0.
-            counts: Entries of each action, [A].
+            counts: Number of entries of each action, [A].
             probes: See the class.
         """
         super().__init__(name="inverted_file")
@@ -100,7 +101,7 @@ class InvertedFile(tf.Module):
         all_blocks = list(itertools.chain.from_iterable(lists))
         self.num_blocks = len(all_blocks)
         self.order = _padded([[], *all_blocks], BLOCK, -1).reshape(-1)
-        # The numbers of the blocks of each list; as many places as the longest one has.
+        # Block numbers of each list, padded to the longest list.
         numbers = np.split(
             np.arange(1, 1 + len(all_blocks)), np.cumsum([len(own) for own in lists])[:-1]
         )
@@ -112,7 +113,7 @@ class InvertedFile(tf.Module):
         self._list_means = _constant(_with_squares(list_means.reshape(-1, width), keys.dtype))
         none = np.append(np.zeros(width, keys.dtype), np.inf).astype(keys.dtype)
         means = _with_squares(block_means.reshape(-1, width), keys.dtype)
-        # Means of the blocks of a list side by side: one gather brings them all.
+        # Means of the blocks of a list in one row, so that one gather reads them all.
         table = self._blocks.numpy()
         self._block_means = _constant(np.vstack([none, means])[table].reshape(len(table), -1))
 
@@ -136,8 +137,8 @@ class InvertedFile(tf.Module):
                 parallel_iterations=1,
             )
 
-        # State by state: what is gathered for one stays in the cache until it has been compared.
-        # Half of the states in a loop of its own: each of two threads stays with what it gathered.
+        # One state at a time: its gathered keys stay in the cache until they are compared. Two
+        # loops with half of the states each, so that two threads can run them.
         lists = self._choose_lists(queries)
         half = tf.shape(queries)[0] // 2
         loops = search_some(queries[:half], lists[:half]), search_some(queries[half:], lists[half:])
@@ -145,9 +146,9 @@ class InvertedFile(tf.Module):
         return places, d2
 
     def _choose_lists(self, queries: tf.Tensor) -> tf.Tensor:
-        """Returns the lists whose means are nearest, int32 [B, A, lists]; 0 for none."""
+        """Returns the lists with the nearest means, int32 [B, A, lists]; 0 for none."""
         wanted = math.ceil(_LISTS * self.probes)
-        scores = tf.matmul(_asked(queries), self._list_means, transpose_b=True)
+        scores = tf.matmul(_augmented(queries), self._list_means, transpose_b=True)
         chosen = []
         for first, end in itertools.pairwise(self._first):
             count = min(wanted, end - first)
@@ -156,14 +157,15 @@ class InvertedFile(tf.Module):
         return tf.stack(chosen, axis=1)
 
     def _choose_blocks(self, query: tf.Tensor, lists: tf.Tensor) -> tf.Tensor:
-        """Returns the blocks nearest in lists [A, lists], nearest first, int32 [A, probes or less].
+        """Returns the nearest blocks of lists [A, lists], nearest first, int32 [A, <= probes].
 
-        In their order, since `tf.math.top_k` is faster where the largest come first; 0 for none.
+        Sorted, because the following `tf.math.top_k` is faster if the largest come first; 0 for
+        none.
         """
         shape = [lists.shape[0], lists.shape[1] * self._most]
-        asked = _asked(query)[:, None]
-        means = tf.reshape(tf.gather(self._block_means, lists), [-1, asked.shape[0]])
-        scores = tf.reshape(tf.matmul(means, asked), shape)
+        query_column = _augmented(query)[:, None]
+        means = tf.reshape(tf.gather(self._block_means, lists), [-1, query_column.shape[0]])
+        scores = tf.reshape(tf.matmul(means, query_column), shape)
         numbers = tf.reshape(tf.gather(self._blocks, lists), shape)
         top = tf.math.top_k(scores, min(self.probes, shape[1]))
         return tf.gather(numbers, top.indices, batch_dims=1)
@@ -175,21 +177,21 @@ def _search_blocks(
     """Returns the nearest keys in some blocks, nearest first.
 
     Args:
-        keys: Of each block, [blocks, BLOCK * key_size].
-        squares: Their squared lengths, [blocks, BLOCK].
+        keys: Keys of each block, [blocks, BLOCK * key_size].
+        squares: Squared lengths of the keys, [blocks, BLOCK].
         query: [key_size].
-        chosen: The blocks, int32 [A, n].
+        chosen: Numbers of the blocks, int32 [A, n].
         p: See `Search`.
 
     Returns:
-        Places and squared distances, [A, p]; 0 and the largest number for none.
+        Places and squared distances, [A, p]; 0 and the largest float for none.
     """
     actions, width = chosen.shape[0], chosen.shape[1] * BLOCK
     near = tf.reshape(tf.gather(keys, chosen), [-1, query.shape[0]])
     products = tf.reshape(tf.matmul(near, 2.0 * query[:, None]), [actions, width])
     lengths = tf.reshape(tf.gather(squares, chosen), [actions, width])
     rough = tf.math.top_k(products - lengths, min(p + SPARE, width), sorted=False)
-    # Measured again in what was gathered: the table of all keys is far away from the cache.
+    # Recomputed from the gathered keys, which are in the cache; the table of all keys is not.
     rows = rough.indices + width * np.arange(actions, dtype=np.int32)[:, None]
     difference = tf.nn.bias_add(tf.gather(near, tf.reshape(rows, [-1])), -query)
     d2 = tf.reshape(tf.matmul(tf.square(difference), tf.ones_like(query)[:, None]), rows.shape)
@@ -204,21 +206,21 @@ def _search_blocks(
 
 
 def _with_squares(means: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Returns means [n, key_size] with their squared lengths behind, [n, key_size + 1].
+    """Returns means [n, key_size] with their squared lengths appended, [n, key_size + 1].
 
-    Their product with `_asked` of a query is greater the nearer they are.
+    The nearer a mean, the greater its product with `_augmented(query)`.
     """
     return np.column_stack([means, np.square(means).sum(axis=1)]).astype(dtype)
 
 
-def _asked(queries: tf.Tensor) -> tf.Tensor:
-    """Returns what `_with_squares` is multiplied with: [..., key_size + 1] of [..., key_size]."""
+def _augmented(queries: tf.Tensor) -> tf.Tensor:
+    """Returns queries [..., key_size] as the factor of `_with_squares`, [..., key_size + 1]."""
     return tf.concat([2.0 * queries, -tf.ones_like(queries[..., :1])], axis=-1)
 
 
-def _padded(rows: Sequence[Sequence[int] | np.ndarray], width: int, nobody: int) -> np.ndarray:
-    """Returns rows of different lengths as one array int64 [rows, width]."""
-    padded = np.full((len(rows), width), nobody, np.int64)
+def _padded(rows: Sequence[Sequence[int] | np.ndarray], width: int, padding: int) -> np.ndarray:
+    """Returns rows of different lengths, padded, int64 [rows, width]."""
+    padded = np.full((len(rows), width), padding, np.int64)
     for row, content in zip(padded, rows, strict=True):
         row[: len(content)] = content
     return padded

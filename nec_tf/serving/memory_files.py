@@ -1,17 +1,17 @@
-"""A memory as files that anything can read: one .npy for each column, and a manifest.
+"""A memory as files: one .npy file per column and a manifest in JSON.
 
   manifest.json   format, number of entries, columns with shapes, dtypes and SHA-256 checksums, the
-                  configuration of the memory, of which network its keys are, and where it is from
+                  configuration of the memory, fingerprint of its network, and its source
   keys.npy        float32 [n, key_size], `h_i`
   values.npy      float32 [n], `v_i`
-  actions.npy     int64 [n], to whose memory the entry belongs; ascending
-  counts.npy      int64 [A], entries of each action
+  actions.npy     int64 [n], action of each entry; ascending
+  counts.npy      int64 [A], number of entries of each action
   state_ids.npy   int64 [n], see `nec_tf.memory.state_ids`
-  ages.npy        int64 [n], how many lookups and writes ago the entry was last used
+  ages.npy        int64 [n], lookups and writes since the entry was last used
   encoder/*.npy   the weights of the embedding network, in the order of `embedding.get_weights()`
 
-The .npy format is documented by NumPy and can be mapped into memory; nothing is pickled. Ages, not
-stamps: clocks of different runs cannot be compared, ages can.
+The .npy format is documented by NumPy and can be memory-mapped; nothing is pickled. Ages of
+different runs can be compared, stamps cannot.
 """
 
 import dataclasses
@@ -70,7 +70,7 @@ def of_layer(
     Args:
         dnd: The layer.
         embedding: The network that made its keys.
-        source: Where it comes from, such as a run and its frames.
+        source: Origin for the manifest, such as a run and its frames.
     """
     entries = dataclasses.replace(dnd.entries(), rows=np.arange(1, 1 + int(dnd.sizes.sum())))
     about = {"configuration": dnd.get_config(), "source": source}
@@ -103,7 +103,7 @@ def save(memory: Memory, folder: Path) -> None:
 
 
 def load(folder: Path) -> Memory:
-    """Reads a memory, its columns mapped from their files, and checks that nothing is damaged."""
+    """Reads and checks a memory; its columns are memory-mapped from their files."""
     manifest = read_manifest(folder)
     columns = manifest["columns"]
     arrays = {name: read_column(folder, name, column) for name, column in columns.items()}
@@ -137,13 +137,13 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def merge(memories: Sequence[Memory], capacity: int) -> Memory:
-    """Returns one memory of the newest entries of several, at most `capacity` of each action.
+    """Merges memories: keeps the newest entries, at most `capacity` of each action.
 
-    A state that several know is taken from where it was used last.
+    Of entries of the same state and action, the most recently used is kept.
 
     Args:
-        memories: Keys of one network; at least one memory.
-        capacity: Of each action's memory.
+        memories: At least one; all keys must be of the same network.
+        capacity: Largest number of entries of each action.
     """
     first = memories[0]
     for other in memories[1:]:
@@ -171,29 +171,30 @@ def merge(memories: Sequence[Memory], capacity: int) -> Memory:
 def fill_layer(
     memory: Memory, dnd: DifferentiableNeuralDictionary, embedding: tf.keras.Model
 ) -> None:
-    """Puts a memory and its network's weights into an empty layer and its embedding.
+    """Replaces the content of a layer and the weights of its embedding by those of a memory.
 
     Raises:
-        MemoryFilesError: They do not fit; nothing is changed then.
+        MemoryFilesError: They do not fit; nothing is changed.
     """
     saved = memory.about["configuration"]
     for name in ("num_actions", "key_size", "recognise_by_key"):
         if saved[name] != getattr(dnd, name):
             raise MemoryFilesError(
-                f"the memory has {name}={saved[name]}, and here it is {getattr(dnd, name)}"
+                f"the memory has {name}={saved[name]}, but the agent has {getattr(dnd, name)}"
             )
     shapes = [weights.shape for weights in embedding.get_weights()]
     if [weights.shape for weights in memory.encoder] != shapes:
         raise MemoryFilesError(
-            "the memory's network is another one: its weights have the shapes"
-            f" {[list(w.shape) for w in memory.encoder]}, and here {list(map(list, shapes))}"
+            "the memory is of another network: its weights have the shapes"
+            f" {[list(w.shape) for w in memory.encoder]}, those of the agent"
+            f" {list(map(list, shapes))}"
         )
     dnd.load_entries(memory.entries)  # checks them before it changes anything
     embedding.set_weights([np.array(weights) for weights in memory.encoder])
 
 
 def fingerprint(weights: Sequence[np.ndarray]) -> str:
-    """Returns a checksum of a network's weights: equal networks have equal ones."""
+    """Returns a SHA-256 checksum of a network's weights."""
     digest = hashlib.sha256()
     for array in weights:
         digest.update(str((array.shape, str(array.dtype))).encode())
@@ -202,13 +203,13 @@ def fingerprint(weights: Sequence[np.ndarray]) -> str:
 
 
 def _entries(columns: dict[str, np.ndarray]) -> Entries:
-    """Returns entries whose rows are those of the files, counted from 1."""
+    """Returns entries with rows 1 to n, their places in the files plus 1."""
     return Entries(**columns, rows=np.arange(1, 1 + len(columns["values"])))
 
 
 def _require_same_encoder(first: Memory, other: Memory) -> None:
     if fingerprint(first.encoder) != fingerprint(other.encoder):
         raise MemoryFilesError(
-            "memories of different networks cannot be merged: their keys mean different things"
+            "memories of different networks cannot be merged: their keys are not comparable"
             f" ({first.about['source']} and {other.about['source']})"
         )

@@ -1,4 +1,4 @@
-"""Runs an export through TensorFlow's C library, without Python: see run_export.c."""
+"""Runs an export with TensorFlow's C library, without Python; see run_export.c."""
 
 import io
 import subprocess
@@ -14,12 +14,12 @@ _SOURCE = Path(__file__).with_name("run_export.c")
 
 
 class Decisions(NamedTuple):
-    """What the C program answered.
+    """Results of the C program.
 
     Attributes:
         actions: int64 [n].
         q_values: float32 [n, A].
-        milliseconds: Of each call, float64 [calls], by the size of the batches.
+        milliseconds: Duration of each call, float64 [calls], by batch size.
     """
 
     actions: np.ndarray
@@ -28,7 +28,7 @@ class Decisions(NamedTuple):
 
 
 def build(folder: Path) -> Path:
-    """Compiles the C program into a folder, against the library in TensorFlow's wheel."""
+    """Compiles the C program against the library in TensorFlow's wheel; returns its path."""
     library = tf.sysconfig.get_lib()
     program = folder / "run_export"
     command = ["gcc", "-O2", "-Wall", str(_SOURCE), "-o", str(program)]
@@ -41,14 +41,14 @@ def build(folder: Path) -> Path:
 def decide(
     program: Path, model: Path, states: np.ndarray, batches: Sequence[int], rounds: int = 1
 ) -> Decisions:
-    """Decides on states [n, ...] with the SavedModel in a folder.
+    """Computes actions and Q-values of states with a SavedModel.
 
     Args:
-        program: See `build`.
-        model: The folder.
-        states: To decide on.
-        batches: Sizes of batches that take turns; the answers are those of the last.
-        rounds: How often all of them have their turn.
+        program: Result of `build`.
+        model: Folder of the SavedModel.
+        states: [n, ...].
+        batches: Batch sizes, run in turn; the results are those of the last.
+        rounds: Number of times that all batch sizes are run.
     """
     signature = read_signature(model, "serving_default")
     given = signature.inputs["observation"]

@@ -1,7 +1,7 @@
-"""Neighbours found by ScaNN's own TensorFlow operations, for servers that link them.
+"""Neighbour search with ScaNN's own TensorFlow operations, for servers that link them.
 
-Every searcher needs a name of its own: those without one mix up their keys as soon as two of them
-are in one SavedModel.
+Every searcher gets a unique `shared_name`: two searchers without one in the same SavedModel mix up
+their keys.
 """
 
 import itertools
@@ -15,18 +15,18 @@ from nec_tf.memory import lookup
 from nec_tf.memory.neighbours.scann_index import tree_settings
 from nec_tf.serving.graph_search import SPARE
 
-_USUAL_P = 50  # neighbours that a searcher is built for; a search says how many it wants
+_USUAL_P = 50  # neighbours that a searcher is tuned for; a search may request another number
 
 
 class ScannOpsSearch(tf.Module):
-    """A ScaNN searcher for each action, as a `Search` of `nec_tf.neighbours.in_graph`."""
+    """A `Search` (`nec_tf.serving.graph_search`) with one ScaNN searcher per action."""
 
     def __init__(self, keys: np.ndarray, counts: np.ndarray) -> None:
         """Builds the searchers.
 
         Args:
             keys: [n, key_size], ordered by action.
-            counts: Entries of each action, [A].
+            counts: Number of entries of each action, [A].
         """
         super().__init__(name="scann_ops_search")
         self.order = np.arange(-1, counts.sum())
@@ -59,7 +59,7 @@ class ScannOpsSearch(tf.Module):
 
 
 def _build(keys: np.ndarray) -> scann_ops.ScannState | None:
-    """Returns a searcher of keys as variables that a SavedModel holds; None for no keys."""
+    """Returns a searcher as variables, which a SavedModel can hold; None if there are no keys."""
     if len(keys) == 0:
         return None
     builder = scann_ops.builder(keys, _USUAL_P, "squared_l2").score_brute_force()

@@ -1,4 +1,4 @@
-"""The requests with which TF Serving warms an export up before it takes traffic."""
+"""Warm-up requests, which TF Serving runs before an export takes traffic."""
 
 from pathlib import Path
 

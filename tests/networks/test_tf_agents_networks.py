@@ -24,7 +24,10 @@ def make_sequential():
 
 
 def make_encoding():
-    return encoding_network.EncodingNetwork(OBSERVATION, fc_layer_params=(8, KEY_SIZE))
+    # Not its default, relu, also after the last layer: a key of zeros has no direction.
+    return encoding_network.EncodingNetwork(
+        OBSERVATION, fc_layer_params=(8, KEY_SIZE), activation_fn=tf.keras.activations.tanh
+    )
 
 
 both_networks = pytest.mark.parametrize("make", [make_sequential, make_encoding])
@@ -35,6 +38,7 @@ def states(count, seed=0):
 
 
 def filled_agent(network, **settings):
+    """An agent with 20 entries."""
     config = NecConfig.small(key_size=KEY_SIZE, index="exact", learning_rate=0.01, **settings)
     agent = NecAgent(*SPECS, network, config, seed=1)
     keys = agent.embedding(states(20))

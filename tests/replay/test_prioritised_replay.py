@@ -122,5 +122,5 @@ def test_a_restored_replay_draws_and_goes_on_the_same():
 def test_priorities_of_a_larger_replay_are_refused():
     large = make(30)
     played(large, 30)
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match="does not fit"):
         make(20).restore(large.state())

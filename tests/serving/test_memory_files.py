@@ -96,10 +96,10 @@ def test_damage_is_told(tmp_path, damage):
 @pytest.mark.parametrize(
     ("arguments", "key_size", "message"),
     [
-        ({"num_actions": 3}, 3, "num_actions=2, and here it is 3"),
-        ({"key_size": 4}, 4, "key_size=3, and here it is 4"),
+        ({"num_actions": 3}, 3, "num_actions=2, but the agent has 3"),
+        ({"key_size": 4}, 4, "key_size=3, but the agent has 4"),
         ({"recognise_by_key": True}, 3, "recognise_by_key"),
-        ({}, 4, "another one"),
+        ({}, 4, "of another network"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_changes_nothing(arguments, key_size, message):
