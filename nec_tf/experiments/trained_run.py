@@ -121,7 +121,7 @@ class TrainedRun:
         lookup: str = "ivf",
         recall: float = 0.99,
         version: int | None = None,
-        say: Callable[[str], None] = lambda text: None,
+        log: Callable[[str], None] = lambda text: None,
     ) -> Path:
         """Writes the policy as a SavedModel for TF Serving, with its memory; returns its folder.
 
@@ -130,16 +130,16 @@ class TrainedRun:
             lookup: "ivf", "exact", or "scann" for servers that link its operations.
             recall: Share of the true neighbours that "ivf" has to find.
             version: Number of the version; None for one above the highest there.
-            say: Called with a line of text before each stage.
+            log: Called with a line of text before each stage.
         """
-        return export_run(self._run, Path(output_dir), lookup, recall, version, say)
+        return export_run(self._run, Path(output_dir), lookup, recall, version, log)
 
 
 def train_task(
     task: Task,
     run_dir: str | Path | None,
     given: dict[str, Any],
-    say: Callable[[str], None] = lambda text: None,
+    log: Callable[[str], None] = lambda text: None,
 ) -> tuple[TrainedRun, bool]:
     """Trains an agent, or resumes training; returns the run, and False if Ctrl-C stopped it.
 
@@ -147,7 +147,7 @@ def train_task(
         task: What is played.
         run_dir: Folder of the run; None for runs/<agent>-<task>-<seed>.
         given: Settings of the run and of its agent, by name; the others are the preset's.
-        say: Called with a sentence if the run resumes.
+        log: Called with a sentence if the run resumes.
 
     Raises:
         UserError: A setting is not valid, or the folder holds another run.
@@ -160,7 +160,7 @@ def train_task(
     if "num_envs" not in given:
         num_envs = default_num_envs(settings.agent, run_dir)
         settings = dataclasses.replace(settings, num_envs=num_envs)
-    run, finished = _session(run_dir, task, settings, config, say)
+    run, finished = _session(run_dir, task, settings, config, log)
     return TrainedRun(run), finished
 
 
@@ -169,7 +169,7 @@ def _session(
     task: Task,
     settings: Settings,
     config: Any,
-    say: Callable[[str], None] = lambda text: None,
+    log: Callable[[str], None] = lambda text: None,
 ) -> tuple[Run, bool]:
     """Opens a run, new or from its newest checkpoint, and trains to its end or to Ctrl-C."""
     with RunLock(run_dir):
@@ -177,5 +177,5 @@ def _session(
         experiment = Experiment(run)
         provenance.note(run.folder.path)
         if run.progress.frames:
-            say(f"Resuming {run_dir} at {run.progress.frames:,} {task.unit}.")
+            log(f"Resuming {run_dir} at {run.progress.frames:,} {task.unit}.")
         return run, experiment.run()
