@@ -29,13 +29,14 @@ def main() -> None:
 
     run = load_run(FLAGS.run_dir, FLAGS.checkpoint)
     with tqdm(total=FLAGS.eval_episodes, desc="evaluating", unit=" episodes") as bar:
-        played = run.evaluate(FLAGS.eval_episodes, FLAGS.seed, lambda n: bar.update(n - bar.n))
+        played = run.evaluate(
+            FLAGS.eval_episodes, FLAGS.seed, FLAGS.video, lambda n: bar.update(n - bar.n)
+        )
     print(f"{run.run_dir} at {run.frames:,} {run.task.unit}, {len(played.scores)} episodes:")
     print("scores  " + " ".join(f"{score:g}" for score in played.scores))
     for name, value in played.summary.items():
         print(f"{name:17s} {value:.2f}")
     if FLAGS.video:
-        run.record_video(max(played.episodes), FLAGS.video)
         print(f"video of the best: {FLAGS.video}")
 
 

@@ -59,7 +59,7 @@ class AtariProtocol:
     terminal_on_life_loss: bool = True
 
     def __post_init__(self):
-        """Refuses numbers that make no sense."""
+        """Validates the numbers."""
         for name in ("frame_skip", "screen_size", "frame_stack", "max_frames_per_episode"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
@@ -146,7 +146,7 @@ class AtariGame(
     before the episode.
 
     When a lost life ends an episode, the game is not over: the next `reset` plays one no-op step
-    and the game goes on. Any other `reset`, and each one with a seed, starts a new game.
+    and the game continues. Any other `reset`, and each one with a seed, starts a new game.
 
     The infos of `step` and `reset` hold:
         lives: Lives left, as the emulator counts them; 0 in games without lives.

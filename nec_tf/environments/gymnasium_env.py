@@ -25,7 +25,7 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
     LAST with discount 0; a member that was truncated (by a time limit) returns LAST with discount
     `discount`, so that its last observation can be bootstrapped from. At the call after its LAST
     the member is reset: its action is ignored and it returns FIRST with reward 0, while the
-    others go on. `time_step.is_first()` is therefore the mask of members that were just reset.
+    others continue. `time_step.is_first()` is therefore the mask of members that were just reset.
 
     Observations, rewards, discounts and step types are new arrays at each call. With B members
     they have shapes `[B, *observation]`, `[B]`, `[B]` and `[B]`; float64 observations become
@@ -98,7 +98,7 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
     def seed(self, seed: int | None) -> tuple[int, ...]:
         """Gives each member a seed of its own, used once, at its next reset.
 
-        Later episodes go on with the member's own random numbers, so that they differ.
+        Later episodes continue with the member's own random numbers, so that they differ.
 
         Returns:
             The seeds of the members.
@@ -113,10 +113,10 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
         return tuple(self._infos)
 
     def keep(self, members: np.ndarray) -> ts.TimeStep:
-        """Goes on with some of the members, by their places in the batch; closes the others.
+        """Keeps some of the members, by their places in the batch; closes the others.
 
         Returns:
-            The time step to go on from, with as many members as are left.
+            The time step to continue from, with as many members as are left.
         """
         kept = set(members.tolist())
         for i, env in enumerate(self._envs):

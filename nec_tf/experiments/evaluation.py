@@ -14,6 +14,7 @@ from tf_agents.trajectories import time_step as ts
 
 from nec_tf.agents.n_step_driver import numpy_action
 from nec_tf.experiments.tasks import Task
+from nec_tf.runtime.errors import UserError
 
 _LONGEST_VIDEO = 5 * 60  # seconds
 
@@ -112,6 +113,16 @@ def summarise(task: Task, episodes: list[Episode]) -> dict[str, float]:
     if task.human_normalised is not None:
         summary["human_normalised"] = task.human_normalised(summary["eval_mean"])
     return summary
+
+
+def require_video(task: Task, path: Path) -> None:
+    """Raises `UserError` if no video of a task can be written to a file."""
+    if not task.renders:
+        raise UserError(f"{task.name} does not render to arrays: there can be no video of it")
+    if path.suffix not in (".mp4", ".gif"):
+        raise UserError(f"a video must be a *.mp4 or *.gif file, not {path}")
+    if not path.parent.is_dir():
+        raise UserError(f"there is no folder {path.parent} for the video {path.name}")
 
 
 def record_video(task: Task, episode: Episode, path: Path) -> None:

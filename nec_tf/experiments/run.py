@@ -12,7 +12,7 @@ import tensorflow as tf
 from nec_tf.experiments.checkpoints import Checkpoints, State
 from nec_tf.experiments.memory_import import import_memories
 from nec_tf.experiments.registry import find_agent, make_learner
-from nec_tf.experiments.run_files import read_config
+from nec_tf.experiments.run_files import CHECKPOINTS, read_config
 from nec_tf.experiments.run_folder import RunFolder
 from nec_tf.experiments.run_lock import RunLock
 from nec_tf.experiments.settings import Settings
@@ -151,6 +151,8 @@ def load_trained_run(run_dir: str | Path, checkpoint: str = "newest") -> Run:
     Raises:
         UserError: The run has no such checkpoint.
     """
+    if checkpoint not in CHECKPOINTS:
+        raise UserError(f"checkpoint must be {' or '.join(CHECKPOINTS)}, not {checkpoint!r}")
     run = load_run(run_dir, checkpoint)
     if not run.resumed and checkpoint == "best":
         raise UserError(

@@ -22,6 +22,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "log_every_frames": 1_000,
     },
 }
+_SEEDS = 2**32  # NumPy's global random numbers take no larger ones
 _EVERY_PRESET = {"agent": "nec", "seed": 1, "num_envs": 1, "eval_episodes": 30, "video": True}
 
 
@@ -74,8 +75,8 @@ class Settings:
                 "checkpoint_every_minutes must be finite and not negative, not"
                 f" {self.checkpoint_every_minutes}"
             )
-        if self.seed < 0:
-            raise UserError(f"seed must not be negative, but it is {self.seed}")
+        if not 0 <= self.seed < _SEEDS:
+            raise UserError(f"seed must be at least 0 and below 2**32, not {self.seed}")
 
 
 def defaults(preset: str) -> dict[str, Any]:

@@ -37,6 +37,7 @@ class Task:
         human_normalised: From a score to per cent of human, None if that is unknown.
         steps_per_second: Of a video at natural speed.
         renders: Whether environments render to arrays, from which videos are made.
+        encoder_given: Whether the user chose the encoder.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Task:
     human_normalised: Callable[[float], float] | None = None
     steps_per_second: int = 30
     renders: bool = True
+    encoder_given: bool = False
 
     @property
     def unit(self) -> str:
@@ -148,6 +150,7 @@ def gym_task(env_id: str, encoder: str = "auto") -> Task:
         make_env=make_env,
         make_embedding=make_embedding,
         renders=renders,
+        encoder_given=encoder in ("cnn", "mlp"),
     )
 
 

@@ -6,10 +6,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nec_tf.experiments import provenance
-from nec_tf.experiments.evaluation import Episode, Evaluator, record_video, summarise
+from nec_tf.experiments.evaluation import (
+    Episode,
+    Evaluator,
+    record_video,
+    require_video,
+    summarise,
+)
 from nec_tf.experiments.exporting import export_run
 from nec_tf.experiments.loop import Experiment
-from nec_tf.experiments.registry import make_config
+from nec_tf.experiments.registry import find_agent, make_config
 from nec_tf.experiments.run import Run, default_num_envs, default_run_dir
 from nec_tf.experiments.run_lock import RunLock
 from nec_tf.experiments.settings import Settings
@@ -94,26 +100,26 @@ class TrainedRun:
         self,
         episodes: int = 30,
         seed: int = 1,
-        on_episodes: Callable[[int], Any] = lambda finished: None,
+        video: str | Path | None = None,
+        on_finished: Callable[[int], Any] = lambda count: None,
     ) -> Evaluation:
         """Plays whole episodes; the run is not changed.
 
         Args:
             episodes: How many.
             seed: Random seed of the environments and of the policy.
-            on_episodes: Called with the number of finished episodes, each time it grows.
+            video: File for a video of the best episode, *.mp4 or *.gif.
+            on_finished: Called with the number of finished episodes, each time it grows.
         """
         if episodes < 1:
             raise UserError(f"episodes must be at least 1, not {episodes}")
+        if video:
+            require_video(self.task, Path(video))
         self._run.learner.begin_evaluation(seed)
-        played = Evaluator(self.task, self.agent.policy, episodes).play(seed, on_episodes)
+        played = Evaluator(self.task, self.agent.policy, episodes).play(seed, on_finished)
+        if video:
+            record_video(self.task, max(played), Path(video))
         return Evaluation(played, summarise(self.task, played))
-
-    def record_video(self, episode: Episode, path: str | Path) -> None:
-        """Plays an episode of an evaluation again and writes it to a *.mp4 or *.gif file."""
-        if not self.task.renders:
-            raise UserError(f"{self.task.name} does not render to arrays: there is no video of it")
-        record_video(self.task, episode, Path(path))
 
     def export(
         self,
@@ -156,6 +162,8 @@ def train_task(
     of_agent = {name: given[name] for name in {*given} - _RUN_SETTINGS}
     settings = Settings.preset(task.preset, **of_run)
     config = make_config(settings.agent, task.preset, **of_agent)
+    if task.encoder_given and find_agent(settings.agent).encoder:
+        raise UserError(f"encoder cannot be set for agent {settings.agent!r}: it has its own")
     run_dir = run_dir or default_run_dir(settings.agent, task, settings.seed)
     if "num_envs" not in given:
         num_envs = default_num_envs(settings.agent, run_dir)

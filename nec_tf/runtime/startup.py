@@ -31,7 +31,7 @@ def configure(restart: bool, headless: bool = True) -> None:
       instead of 34 ms with it (docs/experiments.md).
     - A short switch interval of Python's threads.
     - Standard streams that were closed before the start (`2>&-`) discard what is written.
-    - Rendering without a screen or a sound card, if `headless`.
+    - No sound card and, if `headless`, no screen.
     - A program finds modules in the current folder, as `python -m` does: --env=my_module:MyEnv-v0.
 
     Args:
@@ -46,8 +46,8 @@ def configure(restart: bool, headless: bool = True) -> None:
     half = max(1, len(os.sched_getaffinity(0)) // 2)
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(half))
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
     if headless:
-        os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     sys.setswitchinterval(_SWITCH_INTERVAL)
 

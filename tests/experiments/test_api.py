@@ -28,6 +28,13 @@ def test_train_returns_a_run_that_evaluates_exports_and_continues(tmp_path, monk
     np.testing.assert_array_equal(loaded.agent.dnd.sizes, run.agent.dnd.sizes)
     assert loaded.evaluate(2) == run.evaluate(2)
 
+    with pytest.raises(UserError, match="there is no folder /nowhere"):
+        run.evaluate(1, video="/nowhere/x.mp4")
+    with pytest.raises(UserError, match=r"must be a \*\.mp4 or \*\.gif"):
+        run.evaluate(1, video=tmp_path / "x.avi")
+    with pytest.raises(UserError, match="checkpoint must be newest or best"):
+        nec_tf.load_run(run.run_dir, "oldest")
+
     exported = tf.saved_model.load(str(run.export(tmp_path / "exported")))
     observation = tf.zeros([1, 4])
     assert "action" in exported.signatures["serving_default"](observation=observation)
@@ -57,6 +64,8 @@ MFEC = dict(eval_every_frames=60, eval_episodes=1, video=False)
         (dict(task="CartPole-v1", agent="nce"), "did you mean nec"),
         (dict(task="CartPole-v1", capcity=9), "no setting capcity. did you mean capacity"),
         (dict(task="CartPole-v1", frames=0), "frames must be at least 1"),
+        (dict(task="CartPole-v1", seed=2**32), r"seed must be .* below 2\*\*32"),
+        (dict(task="CartPole-v1", agent="mfec", encoder="mlp"), "encoder cannot be set for agent"),
         (dict(task="Pendulum-v1"), "must be Discrete"),
     ],
 )

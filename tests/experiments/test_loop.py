@@ -8,7 +8,7 @@ from tf_agents.trajectories import trajectory
 from nec_tf.agents.nec.config import NecLearnerConfig
 from nec_tf.experiments.evaluation import Evaluator
 from nec_tf.experiments.evaluation_log import read_evaluations
-from nec_tf.experiments.loop import EpisodeReturns, Experiment
+from nec_tf.experiments.loop import EpisodeReturns, Experiment, _short
 from nec_tf.experiments.run import Run, load_trained_run
 from nec_tf.experiments.settings import Settings
 from nec_tf.experiments.tasks import gym_task
@@ -32,6 +32,13 @@ def test_rewards_add_up_by_episode_and_the_step_between_counts_nothing():
     assert returns.num_episodes == 3
     assert returns.take_mean() == (5 + 7 + 9) / 3
     assert returns.num_episodes == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0.12345, "0.1235"), (-20.5, "-20.5"), (999.4, "999.4"), (10_010, "10.0k")]
+)
+def test_the_progress_bar_shows_short_numbers(value, shown):
+    assert _short(value) == shown
 
 
 @pytest.mark.parametrize("eval_every_frames", [100, 200])  # on the way, and at the end

@@ -97,6 +97,9 @@ def test_a_finished_run_goes_on_with_more_frames(tmp_path):
     before = rows(tmp_path)
     again = run("train_gym.py", *CARTPOLE, "--frames=800", f"--run_dir={tmp_path}")
     assert "Resuming" in again.stdout
+    last_line = again.stderr.splitlines()[-1]
+    assert "100%|" in last_line  # a bar, although it went past 800
+    assert "steps/s" in last_line
     after = rows(tmp_path)
     assert after[: len(before)] == before
     assert int(after[-1]["frames"]) >= 800

@@ -4,6 +4,7 @@ from numpy.typing import DTypeLike
 
 from nec_tf.memory.neighbours.base import NeighbourIndex
 from nec_tf.memory.neighbours.exact import ExactIndex
+from nec_tf.runtime.errors import UserError
 
 BACKENDS = ("scann", "exact")
 
@@ -29,7 +30,7 @@ def make_index(backend: str, key_size: int, p: int, dtype: DTypeLike) -> Neighbo
         return ScannIndex(key_size, p)
     if backend == "exact":
         return ExactIndex(key_size, dtype)
-    raise ValueError(f"index must be one of {', '.join(BACKENDS)}, not {backend!r}")
+    raise UserError(f"index must be one of {', '.join(BACKENDS)}, not {backend!r}")
 
 
 __all__ = ["BACKENDS", "ExactIndex", "NeighbourIndex", "make_index"]
