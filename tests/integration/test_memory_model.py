@@ -1,4 +1,4 @@
-"""Random games against a plain model of the memory: whatever is played, both tell the same story.
+"""Random operations on the memory and on a simple model of it must have the same results.
 
 The model is dicts and lists, and does one thing at a time. It says which row every entry is in,
 when it was last used and what its moments are, so that a difference shows at once and not only in a

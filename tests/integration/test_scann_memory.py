@@ -23,7 +23,7 @@ def clustered(count, seed):
 
 @pytest.fixture
 def memory(monkeypatch):
-    """A ScaNN memory with a tree from 300 keys on, told of moved keys 20 at a time."""
+    """A ScaNN memory with a tree from 300 keys on; the index gets moved keys 20 at a time."""
     monkeypatch.setattr(scann_index.ScannIndex, "refresh_after", 20)
     small_tree = functools.partial(scann_index.ScannIndex, tree_from=300)
     monkeypatch.setattr(
@@ -106,11 +106,11 @@ def push(optimizer, rows, force):
 
 
 def test_keys_beyond_the_tolerance_reach_the_index_and_others_do_not(memory, monkeypatch):
-    told = []
+    sent = []
     move = scann_index.ScannIndex.move
 
     def note_and_move(index, slots, keys):
-        told.extend(slots)
+        sent.extend(slots)
         move(index, slots, keys)
 
     monkeypatch.setattr(scann_index.ScannIndex, "move", note_and_move)
@@ -120,11 +120,11 @@ def test_keys_beyond_the_tolerance_reach_the_index_and_others_do_not(memory, mon
     actions = memory.tables.actions.numpy()[rows]
     push(optimizer, rows, force=1e-5)
     memory.lookup(clustered(1, seed=1))
-    assert told == []
+    assert sent == []
     push(optimizer, rows, force=10.0)
     keys = memory.tables.keys.numpy()[rows]
     assert memory.neighbours(keys, actions).rows[:, 0, 0].numpy().tolist() == rows.tolist()
-    assert len(told) == 25
+    assert len(sent) == 25
 
 
 def test_many_small_moves_reach_the_index_as_one_large_one_does(memory):
@@ -144,7 +144,7 @@ def test_many_small_moves_reach_the_index_as_one_large_one_does(memory):
 def test_a_lagging_index_costs_recall_and_never_correctness(memory):
     write(memory, 1000, seed=0)
     old = memory.tables.keys.numpy()[[1]]
-    push(RowRMSProp(memory, 1.0, 0.0), rows=[1], force=10.0)  # one alone: the index is not told
+    push(RowRMSProp(memory, 1.0, 0.0), rows=[1], force=10.0)  # one alone: the index does not get it
     new, value = memory.tables.keys.numpy()[[1]], memory.tables.values.numpy()[1]
     action = memory.tables.actions.numpy()[[1]]
     assert memory._store.neighbours(old, action, 1)[0, 0, 0] == 1  # it is still thought to be here

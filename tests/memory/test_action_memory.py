@@ -8,23 +8,23 @@ from nec_tf.memory.tables import Tables
 
 
 class RecordingIndex(ExactIndex):
-    """Notes which changes it heard of, and is outgrown when told so."""
+    """Records changes; it is outgrown if the test sets it so."""
 
     def __init__(self, key_size):
         super().__init__(key_size)
-        self.heard = []
+        self.changes = []
         self.too_small = False
 
     def append(self, keys):
-        self.heard.append(("append", keys[:, 0].tolist()))
+        self.changes.append(("append", keys[:, 0].tolist()))
         super().append(keys)
 
     def move(self, slots, keys):
-        self.heard.append(("move", slots.tolist(), keys[:, 0].tolist()))
+        self.changes.append(("move", slots.tolist(), keys[:, 0].tolist()))
         super().move(slots, keys)
 
     def rebuild(self, keys):
-        self.heard.append(("rebuild", keys[:, 0].tolist()))
+        self.changes.append(("rebuild", keys[:, 0].tolist()))
         super().rebuild(keys)
 
     def outgrown(self, appended):
@@ -52,19 +52,19 @@ def adopt(memory, rows):
         memory.append_row(row)
 
 
-def test_an_empty_memory_has_no_rows_and_finds_nobody(memory):
+def test_an_empty_memory_has_no_rows_and_finds_no_neighbour(memory):
     assert len(memory) == 0
     assert memory.rows.tolist() == []
     assert memory.neighbours(np.zeros((2, 1)), 3).tolist() == [[0, 0, 0]] * 2
 
 
-def test_neighbours_are_rows_of_the_tables_and_nobodys_row_fills_up(memory):
+def test_neighbours_are_rows_of_the_tables_and_the_empty_row_fills_up(memory):
     adopt(memory, [2, 5, 9])
     memory.update_index(np.array([2, 5, 9]))
     assert memory.neighbours(np.array([[6.0]]), 5).tolist() == [[5, 9, 2, 0, 0]]
 
 
-def test_a_memory_of_any_size_says_nobody_where_nobody_is(memory):
+def test_a_memory_of_any_size_returns_the_empty_row_for_missing_neighbours(memory):
     for row in range(1, 20):
         memory.append_row(row)
         memory.update_index(np.array([row]))
@@ -85,7 +85,7 @@ def test_the_index_hears_of_new_rows_once_and_of_changed_keys(memory, tables):
     adopt(memory, [9])
     tables.put(tables.keys, np.array([5]), np.array([[7.0]]))
     memory.update_index(np.array([5, 9]))
-    assert memory.index.heard == [
+    assert memory.index.changes == [
         ("append", [2.0, 5.0]),
         ("move", [1], [7.0]),
         ("append", [9.0]),
@@ -99,7 +99,7 @@ def test_an_index_that_is_outgrown_is_rebuilt_from_all_keys_instead(memory, tabl
     tables.put(tables.keys, np.array([5]), np.array([[7.0]]))
     memory.index.too_small = True
     memory.update_index(np.array([5, 9]))
-    assert memory.index.heard[1:] == [("rebuild", [2.0, 7.0, 9.0])]
+    assert memory.index.changes[1:] == [("rebuild", [2.0, 7.0, 9.0])]
 
 
 def test_an_index_that_may_not_be_rebuilt_is_told_of_the_changes(memory):
@@ -108,10 +108,10 @@ def test_an_index_that_may_not_be_rebuilt_is_told_of_the_changes(memory):
     adopt(memory, [9])
     memory.index.too_small = True
     assert not memory.update_index(np.array([5, 9]), may_rebuild=False)
-    assert memory.index.heard[1:] == [("move", [1], [5.0]), ("append", [9.0])]
+    assert memory.index.changes[1:] == [("move", [1], [5.0]), ("append", [9.0])]
     adopt(memory, [10, 11, 12, 13])  # more than it knows
     assert memory.update_index(np.array([10, 11, 12, 13]), may_rebuild=False)
-    assert memory.index.heard[3:] == [("rebuild", [2.0, 5.0, 9.0, 10.0, 11.0, 12.0, 13.0])]
+    assert memory.index.changes[3:] == [("rebuild", [2.0, 5.0, 9.0, 10.0, 11.0, 12.0, 13.0])]
 
 
 def test_of_several_indices_one_at_a_time_is_rebuilt(tables):
@@ -122,12 +122,12 @@ def test_of_several_indices_one_at_a_time_is_rebuilt(tables):
         memory.index.too_small = True
     actions = np.array([0, 1, 2, 0])
     update_indices(memories, np.array([4, 5, 6, 1]), actions)
-    kinds = [[heard[0] for heard in memory.index.heard[1:]] for memory in memories]
+    kinds = [[changes[0] for changes in memory.index.changes[1:]] for memory in memories]
     assert kinds == [["rebuild"], ["move"], ["move"]]
     memories[0].index.too_small = False
     update_indices(memories, np.array([4, 5, 6, 1]), actions)
-    assert memories[0].index.heard[-1] == ("move", [0, 1], [1.0, 4.0])
-    assert memories[1].index.heard[-1] == ("rebuild", [2.0, 5.0, 8.0])
+    assert memories[0].index.changes[-1] == ("move", [0, 1], [1.0, 4.0])
+    assert memories[1].index.changes[-1] == ("rebuild", [2.0, 5.0, 8.0])
 
 
 def test_a_state_is_forgotten_only_by_the_row_it_stands_in(memory):

@@ -186,7 +186,7 @@ def test_all_three_gradients_are_those_of_finite_differences(name, loss):
 
     by_queries = reference.finite_differences(lambda x: loss(dnd, x).numpy(), queries)
     np.testing.assert_allclose(found[0], by_queries, rtol=1e-5, atol=1e-7)
-    # Nobody's row is no entry: moving its key changes no lookup.
+    # The empty row is no entry: moving its key changes no lookup.
     np.testing.assert_allclose(found[1], differences(tables.keys), rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(found[2], differences(tables.values), rtol=1e-5, atol=1e-7)
 
@@ -268,7 +268,7 @@ def test_actions_may_be_integers_of_any_kind(dtype):
 
 
 @both_modes
-def test_a_lookup_stamps_its_neighbours_with_one_tick_and_nobody_else(graph):
+def test_a_lookup_stamps_its_neighbours_with_one_tick_and_no_other_row(graph):
     dnd, queries = example()
     before, clock = contents(dnd)["stamps"], int(dnd.tables.clock)
     near = np.unique(dnd.neighbours(queries[:1]).rows)

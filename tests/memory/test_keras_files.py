@@ -61,7 +61,9 @@ def test_a_trained_model_is_saved_uncompiled_and_trains_on_after_loading(tmp_pat
 
 
 @pytest.mark.parametrize(
-    "optimizer", ["adam", "sgd", "rmsprop", tf.keras.optimizers.legacy.Adam(0.1)], ids=str
+    "optimizer",
+    ["adam", "sgd", "rmsprop", tf.keras.optimizers.legacy.Adam(0.1)],
+    ids=["adam", "sgd", "rmsprop", "legacy adam"],
 )
 def test_an_optimizer_of_keras_alone_is_an_error_that_names_with_memory(optimizer):
     model, _ = make_model()

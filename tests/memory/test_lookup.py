@@ -114,9 +114,9 @@ def test_a_query_equal_to_a_key_has_finite_gradients_that_pull_no_key_at_distanc
 @pytest.mark.parametrize("name", NAMES)
 def test_an_empty_memory_answers_zero_without_gradients(name):
     queries, keys, values, _ = example()
-    nobody = np.zeros((B, A, P), bool)
-    np.testing.assert_array_equal(weighted_sum(name, queries, keys, values, nobody), 0)
-    for gradient in gradients(name, queries, keys, values, nobody, np.ones((B, A))):
+    none_present = np.zeros((B, A, P), bool)
+    np.testing.assert_array_equal(weighted_sum(name, queries, keys, values, none_present), 0)
+    for gradient in gradients(name, queries, keys, values, none_present, np.ones((B, A))):
         np.testing.assert_array_equal(gradient, 0)
 
 

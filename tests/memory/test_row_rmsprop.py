@@ -188,7 +188,7 @@ def test_a_training_step_lowers_the_loss_and_touches_only_the_neighbours(graph):
     assert last < first
 
 
-def test_a_gradient_that_names_nobodys_row_leaves_it_at_zero():
+def test_a_gradient_that_names_the_empty_row_leaves_it_at_zero():
     dnd, optimizer = make(num_neighbours=10)
     fill(dnd, 2)
     with tf.GradientTape() as tape:

@@ -9,7 +9,7 @@ from nec_tf.memory.writing import move_by
 
 
 class LazyIndex(ExactIndex):
-    """Wants to hear of moved keys three at a time, and only if they moved by more than 1."""
+    """Gets moved keys three at a time, and only if they moved by more than 1."""
 
     refresh_after = 3
     tolerance = 1.0
@@ -35,7 +35,7 @@ class World:
         return self.store.write(np.array(actions), keys, values, ids)
 
     def move(self, row, key, drift=None):
-        """What an optimizer does; the drift is how far it went unless told otherwise."""
+        """Moves a key as an optimizer does; by default the drift is the distance."""
         rows = np.array([row])
         old = self.tables.read(self.tables.keys, rows)[0, 0]
         self.tables.put(self.tables.keys, rows, np.array([[key]]))
@@ -51,8 +51,8 @@ def test_all_actions_are_asked_or_only_the_given_one_of_each_row():
     world = World()
     world.write([0, 1, 0, 1], [0.0, 1.0, 10.0, 11.0])  # rows 1, 2, 3, 4
     queries = np.array([[0.0], [10.0]])
-    everybody = world.store.neighbours(queries, None, 3)
-    assert everybody.tolist() == [[[1, 3, 0], [2, 4, 0]], [[3, 1, 0], [4, 2, 0]]]
+    of_all = world.store.neighbours(queries, None, 3)
+    assert of_all.tolist() == [[[1, 3, 0], [2, 4, 0]], [[3, 1, 0], [4, 2, 0]]]
     given = world.store.neighbours(queries, np.array([1, 0]), 3)
     assert given.tolist() == [[[2, 4, 0]], [[3, 1, 0]]]
 
@@ -66,7 +66,7 @@ def test_stamps_are_one_tick_for_all_rows_of_a_lookup():
     assert int(world.tables.clock) == 4
 
 
-def test_an_index_hears_of_moved_keys_when_enough_wait():
+def test_an_index_gets_moved_keys_when_enough_wait():
     world = World()
     world.write([0, 0, 0, 0], [0.0, 10.0, 20.0, 30.0])
     world.move(1, 100.0)
@@ -89,7 +89,7 @@ def test_a_drift_within_the_tolerance_does_not_count():
     assert world.nearest(300.0) == [3]
 
 
-def test_the_drift_starts_anew_when_the_index_was_told():
+def test_the_drift_is_reset_when_the_index_gets_the_keys():
     world = World()
     world.write([0, 0, 0, 0], [0.0, 10.0, 20.0, 30.0])
     for row in (1, 2, 3):
@@ -154,7 +154,7 @@ def test_a_key_that_moved_and_was_then_evicted_leaves_no_trace():
 
 
 @pytest.mark.parametrize("recognise_by_key", [True, False])
-def test_after_a_doubt_all_is_as_the_tables_say(recognise_by_key):
+def test_after_invalidate_everything_is_rebuilt_from_the_tables(recognise_by_key):
     world = World(recognise_by_key=recognise_by_key)
     ids = None if recognise_by_key else np.array([5, 6, 7])
     world.write([0, 1, 0], [0.0, 10.0, 20.0], ids=ids)

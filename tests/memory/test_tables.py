@@ -20,7 +20,7 @@ def filled(rows):
     return tables
 
 
-def test_empty_tables_hold_only_nobodys_row():
+def test_empty_tables_hold_only_the_empty_row():
     tables = Tables(KEY_SIZE, tf.float32)
     assert tables.num_rows == int(tables.size) == 1
     assert int(tables.clock) == 0

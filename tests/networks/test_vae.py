@@ -5,7 +5,7 @@ from nec_tf.networks.vae import Vae, vae_encoder
 
 
 def pictures(rng, count):
-    """A bright square somewhere in the dark: two numbers tell all."""
+    """Images of a bright square on black: two numbers describe each."""
     images = np.zeros((count, 84, 84, 4), np.uint8)
     places = rng.integers(0, 64, (count, 2))
     for image, (row, column) in zip(images, places, strict=True):

@@ -52,8 +52,8 @@ def settings(**changes):
     return Settings(**defaults | changes)
 
 
-# At the default learning rate the network leaves its few stored keys so far behind that it cannot
-# tell states apart by them (docs/experiments.md): there would be nothing to compare.
+# At the default learning rate the few stored keys become so outdated that all states look alike
+# (docs/experiments.md): there would be nothing to compare.
 CONFIG = NecLearnerConfig(
     capacity=5_000,
     learning_starts=200,

@@ -48,7 +48,7 @@ def test_the_p_nearest_of_each_action_are_found(kind, p):
             assert ((there >= start) & (there < end)).all()
 
 
-def test_every_entry_has_one_place_and_place_0_is_nobodys():
+def test_every_entry_has_one_place_and_place_0_is_empty():
     order = InvertedFile(make_keys(), COUNTS, probes=1).order
     assert order[0] == -1
     np.testing.assert_array_equal(np.sort(order[order >= 0]), np.arange(COUNTS.sum()))

@@ -25,7 +25,7 @@ def test_the_nearest_keys_are_those_of_the_reference_and_the_lower_slot_wins_a_t
     assert found.tolist() == [expected + [-1] * (p - len(expected))]
 
 
-def test_an_empty_index_finds_nobody():
+def test_an_empty_index_finds_no_neighbour():
     index = ExactIndex(3)
     assert len(index) == 0
     assert index.search(np.zeros((2, 3)), 4).tolist() == [[-1] * 4] * 2
@@ -101,7 +101,7 @@ def test_the_factory_makes_an_exact_index_of_the_dtype_of_the_keys(dtype):
     assert isinstance(index, ExactIndex)
     assert index.is_exact
     index.append(np.array([[1.0], [1.0 + 1e-12]]))
-    nearer = 1 if dtype == np.float64 else 0  # float32 cannot tell them apart
+    nearer = 1 if dtype == np.float64 else 0  # equal in float32
     assert index.search(np.array([[1.0 + 1e-12]]), 1).tolist() == [[nearer]]
 
 

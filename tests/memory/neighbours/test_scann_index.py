@@ -46,7 +46,7 @@ def has_tree(index):
 
 
 class FakeSearcher:
-    """Answers what it was told to, and notes what it was given."""
+    """Returns a given result and records upserts."""
 
     def __init__(self, answer=None):
         self.answer = answer
@@ -92,7 +92,7 @@ def test_without_a_tree_random_changes_leave_it_equal_to_the_exact_index():
         )
 
 
-def test_an_empty_index_finds_nobody():
+def test_an_empty_index_finds_no_neighbour():
     index = ScannIndex(KEY_SIZE)
     assert len(index) == 0
     assert index.search(np.zeros((2, KEY_SIZE)), 4).tolist() == [[-1] * 4] * 2
