@@ -62,8 +62,13 @@ def optimality_gap(scores: np.ndarray) -> np.ndarray:
 
 
 def log_statistic(scores: np.ndarray) -> np.ndarray:
-    """Returns the mean over games of log10(max(HNS, -0.05) + 0.1), the statistic to steer by."""
-    return mean(np.log10(np.maximum(scores, _LOG_FLOOR) + _LOG_OFFSET))
+    """Returns the mean over games of log10(max(HNS, -0.05) + 0.1), the statistic to steer by.
+
+    HNS of a game is the mean over its runs. A factor in any game counts the same, and no single
+    game decides, as it does in a mean.
+    """
+    games = scores.mean(axis=0)
+    return np.log10(np.maximum(games, _LOG_FLOOR) + _LOG_OFFSET).mean(axis=0)
 
 
 AGGREGATES: dict[str, Statistic] = {

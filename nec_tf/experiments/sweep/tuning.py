@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import optuna
 
 from nec_tf.environments.games import GAMES
 from nec_tf.experiments.evaluation_log import read_evaluations
+from nec_tf.experiments.report.statistics import log_statistic, rectangular
 from nec_tf.experiments.sweep.plan import Trial, defaults_of, parse_value
 from nec_tf.experiments.sweep.status import is_finished
 from nec_tf.runtime.errors import UserError
@@ -23,16 +25,13 @@ _DIGITS = 3  # significant, of a proposed float: more only make names long
 
 
 def statistic(human_normalised: Mapping[str, Sequence[float]]) -> float:
-    """Returns the mean over games of log10(max(HNS, -0.05) + 0.1).
-
-    A factor in any game counts the same, and no single game decides, as it does in a mean.
+    """Returns the statistic by which the report compares variants too, `log_statistic`.
 
     Args:
-        human_normalised: Per cent of human play of each seed, by game. HNS is the mean over the
-            seeds of a game, 1 for a human.
+        human_normalised: Per cent of human play of each seed, by game.
     """
-    hns = [sum(seeds) / len(seeds) / 100.0 for seeds in human_normalised.values()]
-    return sum(math.log10(max(score, -0.05) + 0.1) for score in hns) / len(hns)
+    columns = [np.array(seeds) / 100.0 for seeds in human_normalised.values()]
+    return float(log_statistic(rectangular(columns)))
 
 
 def statistic_of(trials: Iterable[Trial]) -> float:

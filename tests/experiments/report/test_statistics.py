@@ -137,13 +137,13 @@ def test_probability_of_improvement_is_rliables():
 
 
 def test_the_steering_statistic_by_hand():
-    # log10 of 0.05 (floor), 0.1, 1.0 + 0.1 - 0.1 ...
+    # log10 of 0.05 (the floor of -0.05 and 0.1), 0.1 and 1.
     scores = statistics.rectangular(columns([-5.0], [0.0], [0.9]))
     expected = (np.log10(0.05) + np.log10(0.1) + np.log10(1.0)) / 3
     assert statistics.log_statistic(scores) == pytest.approx(expected)
-    # Runs are taken the logarithm of before the mean over a game.
-    two = statistics.rectangular(columns([0.0, 0.9]))
-    assert statistics.log_statistic(two) == pytest.approx(-0.5)
+    # The logarithm is that of a game's mean over runs.
+    two = statistics.rectangular(columns([0.0, 1.8], [-0.2, 0.2]))
+    assert statistics.log_statistic(two) == pytest.approx((0.0 - 1.0) / 2)
 
 
 def test_the_share_above_0_of_single_runs_comes_from_games_by_hand():
