@@ -4,6 +4,7 @@ TF-Agents 0.19 wraps only the old Gym, and its base class resets a batch only on
 members have ended. Here each member starts its next episode on its own.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, SupportsFloat
 
@@ -65,6 +66,7 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
         if not 0.0 <= discount <= 1.0:
             raise ValueError(f"discount must be in [0, 1], not {discount}")
         self._envs = _build(envs)
+        self._factories = list(envs)
         self._discount = discount
         self._observation_spec = _observation_spec(self._envs[0].observation_space)
         self._action_spec = _action_spec(self._envs[0].action_space)
@@ -123,10 +125,26 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
             if i not in kept:
                 env.close()
         self._envs = tuple(self._envs[i] for i in members)
+        self._factories = [self._factories[i] for i in members]
         self._infos = [self._infos[i] for i in members]
         self._next_seeds = [self._next_seeds[i] for i in members]
         self._current_time_step = ts.TimeStep(*(part[members] for part in self.current_time_step()))
         return self._current_time_step
+
+    def member_factory(self, i: int) -> Callable[[], "GymnasiumEnvironment"] | None:
+        """Returns a function that builds a batch of one like member `i`, in any process.
+
+        None if the member was not given as a function that builds it.
+        """
+        factory = self._factories[i]
+        if isinstance(factory, gymnasium.Env):
+            return None
+        return functools.partial(GymnasiumEnvironment, [factory], discount=self._discount)
+
+    def take_seeds(self) -> list[int | None]:
+        """Returns the seeds of the members' next resets, which are then made elsewhere."""
+        seeds, self._next_seeds = self._next_seeds, [None] * self.batch_size
+        return seeds
 
     def step_member(self, i: int, action: np.ndarray) -> ts.TimeStep:
         """Steps one member, as `step` steps all of them; the others stay where they are.

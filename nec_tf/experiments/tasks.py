@@ -1,6 +1,7 @@
 """What is played: environments for training and evaluation, and an embedding that fits."""
 
 import dataclasses
+import functools
 import importlib
 from collections.abc import Callable
 from typing import Any
@@ -58,7 +59,8 @@ class Task:
 
     def environment(self, count: int, seed: int, evaluation: bool = False) -> GymnasiumEnvironment:
         """Returns a batch of environments."""
-        return GymnasiumEnvironment([self.make_env(evaluation) for _ in range(count)], seed=seed)
+        factory = functools.partial(self.make_env, evaluation)
+        return GymnasiumEnvironment([factory] * count, seed=seed)
 
 
 def find_task(name: str, **options: str) -> Task:

@@ -1,3 +1,4 @@
+import functools
 import itertools
 
 import gymnasium
@@ -136,6 +137,22 @@ def test_members_that_are_stepped_one_by_one_do_what_they_do_together():
         np.testing.assert_array_equal(got, wanted)
     with pytest.raises(ValueError, match="actions must be in"):
         alone.step_member(0, np.array([9]))
+
+
+def test_a_member_given_as_a_function_can_be_built_again_elsewhere():
+    scripted = functools.partial(Scripted, (2, "terminated"))
+    env = GymnasiumEnvironment([scripted, scripted()], seed=1, discount=0.5)
+    other = env.member_factory(0)()
+    assert other.batch_size == 1
+    assert [step.discount[0] for step in rollout(other, 2)] == [1.0, 0.5, 0.0]
+    assert env.member_factory(1) is None
+
+
+def test_seeds_that_were_taken_are_not_used_again():
+    env = GymnasiumEnvironment([Scripted((2, "terminated")) for _ in range(2)])
+    seeds = env.seed(3)
+    assert tuple(env.take_seeds()) == seeds
+    assert env.take_seeds() == [None, None]
 
 
 def test_the_first_step_resets():

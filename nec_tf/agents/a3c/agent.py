@@ -12,7 +12,7 @@ from tf_agents.trajectories import trajectory
 from tf_agents.typing import types
 
 from nec_tf.agents.a3c.config import A3cConfig
-from nec_tf.agents.a3c.loss import a3c_loss
+from nec_tf.agents.a3c.gradients import clipped_gradients, total_loss
 from nec_tf.agents.a3c.policy import SoftmaxPolicy
 from nec_tf.agents.a3c.shared_rmsprop import SharedRMSProp
 from nec_tf.agents.specs import require_keys, require_num_actions, require_one_observation
@@ -101,10 +101,7 @@ class A3cAgent(tf_agent.TFAgent):
         Returns:
             The loss, and as `extra` its parts, an `A3cLoss`.
         """
-        with tf.GradientTape() as tape:
-            info = self._loss_of(network, experience)
-        gradients = tape.gradient(info.loss, network.trainable_variables)
-        gradients, _ = tf.clip_by_global_norm(gradients, self.config.max_gradient_norm)
+        info, gradients = clipped_gradients(network, experience, self.config)
         self.optimizer.apply(gradients, self.learning_rate())
         batch = tf.shape(experience.reward)[0]
         taken = tf.round(info.extra.steps * tf.cast(batch, tf.float32))  # the mean over the batch
@@ -136,22 +133,6 @@ class A3cAgent(tf_agent.TFAgent):
         del lookup, recall, states
         return Frozen(self.post_process_policy(), None, {"lookup": "none"})
 
-    def _loss_of(
-        self, network: tf.keras.Model, experience: trajectory.Trajectory
-    ) -> tf_agent.LossInfo:
-        config, observation = self.config, experience.observation
-        rows = tf.shape(observation)[:2]
-        flat = tf.reshape(observation, [-1, *self.time_step_spec.observation.shape])
-        logits, values = network(flat)
-        logits = tf.reshape(logits, [*tf.unstack(rows), logits.shape[-1]])
-        parts = a3c_loss(experience, logits, tf.reshape(values, rows), config.discount)
-        loss = (
-            parts.policy_loss
-            + config.value_loss_weight * parts.value_loss
-            - config.entropy_weight * parts.entropy
-        )
-        return tf_agent.LossInfo(loss, parts)
-
     def _loss(
         self,
         experience: trajectory.Trajectory,
@@ -159,7 +140,7 @@ class A3cAgent(tf_agent.TFAgent):
         training: bool = False,
     ) -> tf_agent.LossInfo:
         del weights, training
-        return self._loss_of(self.network, experience)
+        return total_loss(self.network, experience, self.config)
 
     def _train(
         self, experience: trajectory.Trajectory, weights: types.Tensor | None = None

@@ -40,7 +40,7 @@ class A3cConfig:
     rmsprop_epsilon: float = setting(0.1, "inside the root [Mnih]")
     max_gradient_norm: float = setting(40.0, "largest norm of an update's gradient [Mnih]")
     deterministic: bool = setting(
-        False, "workers take turns in one thread: the same seed gives the same run [ours]"
+        False, "workers take turns in one process: the same seed gives the same run [ours]"
     )
 
     @classmethod
@@ -52,6 +52,10 @@ class A3cConfig:
     def small(cls, **overrides: Any) -> Self:
         """Returns settings for small problems such as CartPole, with the given ones replaced."""
         return cls(**{**_SMALL, **overrides})
+
+    def learning_rate_at(self, step: float) -> float:
+        """Returns the learning rate after `step` steps."""
+        return self.learning_rate * max(0.0, 1.0 - step / self.annealing_steps)
 
     def __post_init__(self) -> None:
         """Validates the settings."""

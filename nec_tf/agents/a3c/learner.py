@@ -1,12 +1,11 @@
-"""A3C as experiments run it: one actor-learner for each environment, in threads or in turn."""
+"""A3C as experiments run it: one actor-learner for each environment, in processes or in turn."""
 
-import collections
-import concurrent.futures
 import itertools
-from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
@@ -15,20 +14,26 @@ from tf_agents.typing import types
 from nec_tf.agents.a3c.agent import A3cAgent
 from nec_tf.agents.a3c.config import A3cConfig
 from nec_tf.agents.a3c.loss import A3cLoss
-from nec_tf.agents.a3c.worker import Worker
+from nec_tf.agents.a3c.policy import ALGORITHM
+from nec_tf.agents.a3c.processes import ProcessWorkers
+from nec_tf.agents.a3c.worker import InProcess, Played, Worker
 from nec_tf.agents.learner import Learner, Observers
 
-_ALGORITHM = "philox"  # of random numbers: `tf.random.Generator`'s default on all processors
+_NO_FACTORIES = (
+    "A3C's workers take turns in one process, because environments were given as objects: give"
+    " functions that build them to GymnasiumEnvironment for one process each"
+)
 
 
 class A3cLearner(Learner):
     """Runs the workers and waits for all of them at the end of each `run`.
 
-    Threads, and not processes: environments and TensorFlow compute without Python's lock. Between
-    two calls of `run` no worker runs; rollouts that are not complete go on in the next call.
+    Each worker has its own process (`ProcessWorkers`). Between two calls of `run` no worker runs;
+    rollouts that are not complete go on in the next call. Environments must be given as functions
+    that build them, as the tasks of the registry are.
 
-    With `config.deterministic` the workers take turns, each up to its next update. The same seed
-    then gives the same run; with threads it gives the same start only.
+    With `config.deterministic`, or a single environment, the workers take turns in this process,
+    each up to its next update. The same seed then gives the same run.
     """
 
     METRICS = ("entropy", "policy_loss", "value_loss", "value", "learning_rate")
@@ -45,7 +50,8 @@ class A3cLearner(Learner):
         """Makes a learner without workers; arguments as in `A3cAgent`."""
         super().__init__(A3cAgent(time_step_spec, action_spec, embedding, config, seed))
         self._config = config
-        self._workers: list[Worker] = []
+        self._workers: list[Worker] = []  # of this process
+        self._processes: ProcessWorkers | None = None
         self._restored_states: np.ndarray | None = None
 
     def run(
@@ -66,10 +72,30 @@ class A3cLearner(Learner):
         Returns:
             The time step to continue from.
         """
-        if time_step is None:
-            environment.reset()
+        factories = [environment.member_factory(i) for i in range(environment.batch_size)]
+        in_turn = self._config.deterministic or len(factories) == 1
+        if not in_turn and None in factories:
+            logging.log_first_n(logging.WARNING, _NO_FACTORIES, 1)
+            in_turn = True
+        play = self._play_in_turn if in_turn else self._play_in_processes
+        played = play(environment, num_steps, time_step is None)
+        for part in played:
+            self._add_up(part.sums)
+        for i in range(num_steps):
+            step = tf.nest.map_structure(
+                lambda *parts, i=i: np.stack([part[i] for part in parts]),
+                *(part.steps for part in played),
+            )
+            for observe in observers:
+                observe(step)
+        together = zip(*(part.time_step for part in played), strict=True)
+        return ts.TimeStep(*map(np.concatenate, together))
+
+    def _play_in_turn(self, environment: Any, num_steps: int, reset: bool) -> list[Played]:
+        """Plays with all workers in this thread, one update of each after the other."""
         workers = self._workers_for(environment.batch_size)
-        if time_step is None:
+        if reset:
+            environment.reset()
             for worker in workers:
                 worker.restart()
         steps: list[list[trajectory.Trajectory]] = [[] for _ in workers]
@@ -77,18 +103,21 @@ class A3cLearner(Learner):
             worker.play(environment, member, num_steps, steps[member])
             for member, worker in enumerate(workers)
         ]
-        if self._config.deterministic or len(workers) == 1:
-            for _ in itertools.zip_longest(*plays):  # one update of each worker
-                pass
-        else:
-            _run_in_threads(plays)
-        for worker in workers:
-            self._add_up(worker.take_sums())
-        for rows in zip(*steps, strict=True):
-            step = tf.nest.map_structure(lambda *parts: np.concatenate(parts), *rows)
-            for observe in observers:
-                observe(step)
-        return ts.TimeStep(*map(np.copy, environment.current_time_step()))
+        for _ in itertools.zip_longest(*plays):
+            pass
+        return [
+            worker.played(environment, member, steps[member])
+            for member, worker in enumerate(workers)
+        ]
+
+    def _play_in_processes(self, environment: Any, num_steps: int, reset: bool) -> list[Played]:
+        """Plays with all workers at the same time, each in its process."""
+        if self._processes is None:
+            count = environment.batch_size
+            states = np.stack([generator.state.numpy() for generator in self._generators(count)])
+            factories = [environment.member_factory(i) for i in range(count)]
+            self._processes = ProcessWorkers(self.agent, factories, states)
+        return self._processes.run(num_steps, environment.take_seeds() if reset else None)
 
     def observe(self, step: trajectory.Trajectory) -> None:
         """Learns from one step of every environment, [B, ...], of a driver that acts on its own."""
@@ -111,12 +140,15 @@ class A3cLearner(Learner):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Returns what is saved beside the checkpoint: the workers' random states, [B, 3]."""
+        if self._processes is not None:
+            return {"worker_states": self._processes.states}
         states = [worker.generator.state.numpy() for worker in self._workers]
         return {"worker_states": np.array(states)} if states else {}
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """See `Learner`. New workers copy the restored weights."""
         self._workers = []
+        self._processes = None
         self._restored_states = arrays.get("worker_states")
 
     def _metrics_from(self, sums: dict[str, float]) -> dict[str, float]:
@@ -127,24 +159,21 @@ class A3cLearner(Learner):
     def _workers_for(self, count: int) -> list[Worker]:
         """Returns one worker for each of `count` environments; made once."""
         if len(self._workers) != count:
-            self._workers = [Worker(self.agent, generator) for generator in self._generators(count)]
+            self._workers = [self._worker(generator) for generator in self._generators(count)]
         return self._workers
+
+    def _worker(self, generator: tf.random.Generator) -> Worker:
+        network = tf.keras.models.clone_model(self.agent.network)
+        exchange = InProcess(self.agent, network)
+        return Worker(network, exchange, self._config.t_max, generator)
 
     def _generators(self, count: int) -> list[tf.random.Generator]:
         """Returns the random numbers of each worker, as restored or new."""
         states = self._restored_states
         if states is None or len(states) != count:
             return self.agent.split_generator(count)
-        return [tf.random.Generator.from_state(state, _ALGORITHM) for state in states]
+        return [tf.random.Generator.from_state(state, ALGORITHM) for state in states]
 
     def _add_up(self, sums: A3cLoss) -> None:
         for name, value in sums._asdict().items():
             self._sums[name] += value
-
-
-def _run_in_threads(plays: list[Iterator[None]]) -> None:
-    """Runs each worker to its end in a thread of its own, and waits for all."""
-    with concurrent.futures.ThreadPoolExecutor(len(plays), "a3c") as threads:
-        futures = [threads.submit(collections.deque, play, 0) for play in plays]
-    for future in futures:
-        future.result()  # raises what the worker raised

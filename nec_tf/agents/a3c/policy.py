@@ -10,6 +10,9 @@ from tf_agents.trajectories import policy_step
 from tf_agents.trajectories import time_step as ts
 from tf_agents.typing import types
 
+#: Of random numbers: the default of `tf.random.Generator` on every processor.
+ALGORITHM = "philox"
+
 
 class SoftmaxPolicy(tf_policy.TFPolicy):
     """Draws actions from softmax(logits).

@@ -11,12 +11,9 @@ class SharedRMSProp(tf.Module):
     g <- decay g + (1 - decay) gradient^2,
     weights <- weights - learning rate gradient / sqrt(g + epsilon).
 
-    Any thread may call `apply`. The paper's workers write without locks. TensorFlow's operation can
-    leave its lock out too (`use_locking=False`), but then replaces a buffer that another thread may
-    just be reading, which is a crash and not a lost update. So each operation holds the locks of
-    one weight matrix and of its statistics: that matrix is updated as a whole, updates of it are
-    never lost, and a reader gets all of one version of it. Between matrices there is no lock: a
-    reader can get one from before an update and the next from after it, as in the paper.
+    For workers of one process; `SharedWeights` does the same for several. Any thread may call
+    `apply`: each operation holds the locks of one weight matrix and of its statistics. TensorFlow's
+    operation without locks may replace a buffer that another thread reads.
 
     Attributes:
         mean_squares: `g` of each variable; begins at 0.

@@ -1,6 +1,7 @@
 """Workers, the learner around them, and that they learn."""
 
 import dataclasses
+import functools
 
 import gymnasium
 import numpy as np
@@ -21,12 +22,11 @@ SMALL = A3cConfig(key_size=16, annealing_steps=10_000, rmsprop_epsilon=1e-3, det
 ASYNCHRONOUS = dataclasses.replace(SMALL, deterministic=False)
 
 
-def cartpole():
-    return gymnasium.make("CartPole-v1")
+cartpole = functools.partial(gymnasium.make, "CartPole-v1")
 
 
 def make(make_env=lambda: Counting(7), config=SMALL, seed=0, count=2):
-    environment = GymnasiumEnvironment([make_env() for _ in range(count)], seed=seed)
+    environment = GymnasiumEnvironment([make_env] * count, seed=seed)
     shape = environment.observation_spec().shape
     body = actor_critic.body(shape, config.key_size, seed)
     specs = environment.time_step_spec(), environment.action_spec()
@@ -222,6 +222,17 @@ def test_an_error_in_a_worker_ends_the_run():
         learner.run(environment, 10)
 
 
+def test_environments_that_only_this_process_has_are_played_in_turn():
+    environment = GymnasiumEnvironment([Counting(7), Counting(7)], seed=0)
+    specs = environment.time_step_spec(), environment.action_spec()
+    runs = []
+    for config in (SMALL, ASYNCHRONOUS):
+        learner = A3cLearner(*specs, actor_critic.body((1,), 16, 0), config, 0)
+        learner.run(environment, 20)
+        runs.append(weights(learner))
+    np.testing.assert_array_equal(*runs)
+
+
 @pytest.mark.parametrize(
     "wrong", [{"t_max": 0}, {"annealing_steps": 0}, {"discount": 2.0}, {"rmsprop_epsilon": 0.0}]
 )
@@ -246,6 +257,7 @@ def mean_return(learner, episodes, seed):
 def test_asynchronous_workers_learn_to_balance_a_pole():
     """Random play keeps it up for about 22 steps; A3C has to for 80, of at most 500."""
     environment, learner = make(cartpole, A3cConfig.small(), seed=1)
+    assert not learner.agent.config.deterministic
     assert mean_return(learner, 20, seed=1) < 40
     time_step = None
     for _ in range(200):
