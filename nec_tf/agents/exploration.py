@@ -1,6 +1,7 @@
 """Epsilon-greedy exploration: the share of random actions at each step, and how long they last."""
 
 import math
+import secrets
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,14 @@ from nec_tf.agents.exploration_config import ExplorationConfig
 # A random action lasts n steps with a probability proportional to n^-1.5. Dabney et al. (2021) use
 # n^-2; measured on the way to Frostbite's igloo, see docs/algorithm.md.
 LENGTH_EXPONENT = 1.5
+
+
+def new_generator(seed: int | None) -> tf.random.Generator:
+    """Returns random numbers from a seed; None draws one.
+
+    TensorFlow itself refuses to draw a seed once a run has made its operations deterministic.
+    """
+    return tf.random.Generator.from_seed(secrets.randbits(63) if seed is None else seed)
 
 
 class Exploration(tf.Module):
@@ -27,11 +36,7 @@ class Exploration(tf.Module):
         """Starts at step 0; without a seed, every instance draws different numbers."""
         super().__init__(name="exploration")
         self._config = config
-        self.generator = (
-            tf.random.Generator.from_non_deterministic_state()
-            if seed is None
-            else tf.random.Generator.from_seed(seed)
-        )
+        self.generator = new_generator(seed)
         self.evaluation_generator = self.generator.split(1)[0]
         self.steps = tf.Variable(0, trainable=False, dtype=tf.int64, name="steps")
         repeats = config.exploration_repeats

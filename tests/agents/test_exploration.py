@@ -98,3 +98,9 @@ def test_epsilon_falls_by_a_power_of_the_step():
 def test_refuses_falls_that_cannot_be(settings, message):
     with pytest.raises(ValueError, match=message):
         ExplorationConfig(**settings)
+
+
+def test_without_a_seed_numbers_differ_also_after_a_run_made_operations_deterministic():
+    tf.config.experimental.enable_op_determinism()
+    first, second = (Exploration(ExplorationConfig(), None).generator for _ in range(2))
+    assert (first.uniform([8]).numpy() != second.uniform([8]).numpy()).any()

@@ -15,6 +15,7 @@ from nec_tf.agents.a3c.config import A3cConfig
 from nec_tf.agents.a3c.gradients import clipped_gradients, total_loss
 from nec_tf.agents.a3c.policy import SoftmaxPolicy
 from nec_tf.agents.a3c.shared_rmsprop import SharedRMSProp
+from nec_tf.agents.exploration import new_generator
 from nec_tf.agents.specs import require_keys, require_num_actions, require_one_observation
 from nec_tf.networks.actor_critic import actor_critic
 from nec_tf.serving.freezing import Frozen
@@ -65,11 +66,7 @@ class A3cAgent(tf_agent.TFAgent):
         self.optimizer = SharedRMSProp(
             self.network.trainable_variables, self.config.rmsprop_decay, self.config.rmsprop_epsilon
         )
-        self._generator = (
-            tf.random.Generator.from_non_deterministic_state()
-            if seed is None
-            else tf.random.Generator.from_seed(seed)
-        )
+        self._generator = new_generator(seed)
         self.evaluation_generator = self._generator.split(1)[0]
         self.steps = tf.Variable(0, trainable=False, dtype=tf.int64, name="steps")
         if train_step_counter is None:
