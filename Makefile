@@ -47,7 +47,7 @@ lint: install
 unit: install
 	$(BIN)/python -m pytest $(ARGS)
 
-cluster-test: install  ## a sweep on two Ray nodes with kills, ten minutes
+cluster-test: install  ## a sweep on two Ray nodes with kills; two minutes on idle cores
 	$(BIN)/python -m pytest -n 0 -s tests/cluster/two_nodes.py
 
 faults: install  ## the attacks of tests/faults in their long form: 100 kills, 20 power cuts (needs root)
