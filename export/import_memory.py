@@ -1,7 +1,7 @@
 """Puts exported memories, and the network that made their keys, into a run.
 
-  python export/import_memory.py --memory=exported/frostbite --run_dir=runs/nec-frostbite-2
-  python export/import_memory.py --memory=exported/a,exported/b --run_dir=runs/nec-frostbite-3
+  nec-tf import --memory=exported/frostbite --run_dir=runs/nec-frostbite-2
+  nec-tf import --memory=exported/a,exported/b --run_dir=runs/nec-frostbite-3
 
 The run has to exist (train_atari.py --init_memory=... begins a new one with a memory). Several
 memories are merged, with that of the run too if it has one: the newest entries are kept, up to the

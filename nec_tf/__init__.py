@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from nec_tf.runtime import quiet as quiet
+from nec_tf.runtime import version as _version
 
 if TYPE_CHECKING:
     from nec_tf.agents.dqn.agent import DqnAgent as DqnAgent
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from nec_tf.memory.row_rmsprop import RowRMSProp as RowRMSProp
     from nec_tf.networks import encoders as encoders
 
+__version__ = _version.VERSION
+
 _MODULES = {
     "DifferentiableNeuralDictionary": "memory.dnd",
     "DqnAgent": "agents.dqn.agent",
@@ -55,7 +58,7 @@ _MODULES = {
     "train": "experiments.api",
 }
 
-__all__ = sorted(_MODULES)
+__all__ = sorted([*_MODULES, "__version__"])
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,6 @@
 """Evaluates the agent of a run as its newest checkpoint has it, or its best one.
 
-  python trainers/evaluate.py --run_dir=runs/nec-frostbite-1 --eval_episodes=30
+  nec-tf evaluate --run_dir=runs/nec-frostbite-1 --eval_episodes=30
 
 Plays whole games (a lost life does not end them) with the run's own configuration, prints the
 scores and can record the best one. The run is not changed.

@@ -1,6 +1,6 @@
 """Keeps the learning curve of a run, with the command that repeats it.
 
-  python trainers/record_result.py --run_dir=runs/nec-frostbite-1
+  nec-tf record --run_dir=runs/nec-frostbite-1
 
 Writes `results/<agent>/<game>/<seed>.csv`: the evaluations of a run, with the score of every game,
 wall time and frames/s, after lines that begin with # and hold the commands, the commit and all

@@ -1,7 +1,7 @@
 """Weighs recorded runs: one HTML page with statistics, curves and published agents beside ours.
 
-  python trainers/report.py
-  python trainers/report.py --runs_dir=runs --frames=400000 --output_dir=/tmp/report
+  nec-tf report
+  nec-tf report --runs_dir=runs --frames=400000 --output_dir=/tmp/report
 
 Reads `results/<variant>/<game>/<seed>.csv`, which trainers/record_result.py writes of a run, or the
 folders of runs themselves. Writes index.html, which needs no network, with CSV and PNG files beside
@@ -10,14 +10,13 @@ it. With --update_docs it also fills the places in README.md and docs/results.md
 """
 
 import shlex
-import sys
 from pathlib import Path
 
 from absl import app, flags
 
 from nec_tf.experiments import provenance
 from nec_tf.experiments.report import documents, records, screenshot, sections, writing
-from nec_tf.runtime import startup
+from nec_tf.runtime import programs, startup
 from nec_tf.runtime.errors import UserError
 
 FLAGS = flags.FLAGS
@@ -45,7 +44,7 @@ def main() -> None:
         found = records.load_results(Path(FLAGS.results_dir))
     budgets = _budgets(found)
     report = sections.build(found, budgets, records.unit_of(found))
-    command = shlex.join(["python", "trainers/report.py", *sys.argv[1:]])
+    command = shlex.join(programs.called())
     origin = f"Made by: {command} ({provenance.commit()})."
     written = writing.write(report, Path(FLAGS.output_dir), "nec_tf: report of runs", origin)
     size = written.page.stat().st_size / 1e6

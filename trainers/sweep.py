@@ -1,8 +1,8 @@
 """Trains many agents: a trial for each combination of game, agent, settings and seed, on Ray.
 
-  python trainers/sweep.py --games=pong,frostbite --agents=nec,mfec --seeds=1-5
-  python trainers/sweep.py --games=tuning6 --set learning_rate=3e-4,1e-4 --set horizon=10,100
-  python trainers/sweep.py --games=atari57 --seeds=1-5 --frames=10000000 --address=auto
+  nec-tf sweep --games=pong,frostbite --agents=nec,mfec --seeds=1-5
+  nec-tf sweep --games=tuning6 --set learning_rate=3e-4,1e-4 --set horizon=10,100
+  nec-tf sweep --games=atari57 --seeds=1-5 --frames=10000000 --address=auto
 
 Each trial is a process of train_atari.py with cores and a run folder of its own. Ctrl-C saves
 checkpoints; the same command resumes what is unfinished and skips what is finished, also after a

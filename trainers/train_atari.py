@@ -1,7 +1,7 @@
 """Trains an agent on an Atari game by the paper's protocol.
 
-  python trainers/train_atari.py --game=Frostbite
-  python trainers/train_atari.py --game=ms_pacman --frames=1000000 --seed=2
+  nec-tf train --game=Frostbite
+  nec-tf train --game=ms_pacman --frames=1000000 --seed=2
 
 The run's folder (--run_dir) gets config.json, metrics.csv, TensorBoard events, checkpoints and a
 video of the best evaluation. Ctrl-C saves a checkpoint; run the same command to resume, or raise

@@ -1,7 +1,7 @@
 """Trains an agent on any Gymnasium environment with discrete actions.
 
-  python trainers/train_gym.py --env=CartPole-v1
-  python trainers/train_gym.py --env=my_module:MyEnv-v0
+  nec-tf train-gym --env=CartPole-v1
+  nec-tf train-gym --env=my_module:MyEnv-v0
 
 Frames are steps of the environment here. Everything else is as in train_atari.py.
 """

@@ -1,6 +1,6 @@
 """Searches settings of an agent: Optuna proposes them, Ray trains them, one statistic judges them.
 
-  python trainers/tune.py --range learning_rate=1e-5:1e-2:log --range horizon=10,30,100
+  nec-tf tune --range learning_rate=1e-5:1e-2:log --range horizon=10,30,100
 
 Maximises the mean over games of log10(max(HNS, -0.05) + 0.1), HNS being the human-normalised score
 (1 is human), mean of the last three evaluations and of all seeds. The default games are those on

@@ -3,20 +3,18 @@
 import os
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
-_ROOT = Path(__file__).parents[2]
+from nec_tf.runtime import programs
+from nec_tf.runtime.version import VERSION
+
 _FILE = "commands.txt"
 _ROUNDING, _USUAL = "TF_ENABLE_ONEDNN_OPTS", "1"  # decides the last digits; `runtime.startup`
 
 
 def note(run_dir: Path) -> None:
     """Adds the commit and the command of this process to a run's `commands.txt`."""
-    program = Path(sys.argv[0]).resolve()
-    if program.is_relative_to(_ROOT):
-        program = program.relative_to(_ROOT)
-    command = shlex.join(["python", str(program), *sys.argv[1:]])
+    command = shlex.join(programs.called())
     rounding = os.environ.get(_ROUNDING, _USUAL)
     if rounding != _USUAL:
         command = f"{_ROUNDING}={rounding} {command}"
@@ -31,7 +29,12 @@ def notes(run_dir: Path) -> list[str]:
 
 
 def commit() -> str:
-    """Returns which commit the code is of, and whether files differ from it."""
+    """Returns which commit the code is of, and whether files differ from it.
+
+    An installed wheel has a version instead; a repository around it is another project's.
+    """
+    if not programs.in_checkout():
+        return f"version {VERSION}"
     try:
         head = _git("rev-parse", "--short", "HEAD").strip()
         changed = _git("status", "--porcelain", "--untracked-files=no").strip()
@@ -41,5 +44,5 @@ def commit() -> str:
 
 
 def _git(*arguments: str) -> str:
-    command = ["git", "-C", str(_ROOT), *arguments]
+    command = ["git", "-C", str(programs.root()), *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -11,8 +11,6 @@ from nec_tf.environments.games import find_games
 from nec_tf.experiments.registry import find_agent
 from nec_tf.runtime.errors import UserError
 
-ROOT = Path(__file__).parents[3]
-PROGRAM = "trainers/train_atari.py"
 # Settings of a run beside those of its agent that change what is learned, with their defaults.
 _OF_THE_RUN = {"num_envs": 1, "protocol": "paper"}
 
@@ -48,10 +46,12 @@ class Trial:
         return self.runs_dir / self.name
 
     def command(self) -> list[str]:
-        """Returns the command that runs the trial, here or on a node with the same checkout."""
+        """Returns the command that runs the trial, here or on a node with the same installation."""
         return [
             sys.executable,
-            str(ROOT / PROGRAM),
+            "-m",
+            "nec_tf",
+            "train",
             f"--game={self.game}",
             f"--seed={self.seed}",
             f"--frames={self.frames}",

@@ -20,10 +20,10 @@ def test_there_is_a_trial_for_each_combination_seed_by_seed():
     ]
 
 
-def test_a_trial_is_a_command_of_train_atari_with_a_folder_of_its_own():
+def test_a_trial_is_a_train_command_with_a_folder_of_its_own():
     (trial,) = trials(flags=["--eval_episodes=2"])
-    assert trial.command()[1].endswith("trainers/train_atari.py")
-    assert trial.command()[2:] == [
+    assert trial.command()[1:4] == ["-m", "nec_tf", "train"]
+    assert trial.command()[4:] == [
         "--game=pong",
         "--seed=1",
         "--frames=4000",
