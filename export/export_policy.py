@@ -1,18 +1,23 @@
 """Exports the policy of a run as a SavedModel that TF Serving runs, with its memory beside it.
 
-  python export/export_policy.py --run_dir=runs/nec-frostbite-1 --output_dir=exported/frostbite
+  nec-tf export --run_dir=runs/nec-frostbite-1 --output_dir=exported/frostbite
+  nec-tf export --check --output_dir=exported/frostbite
 
 Each call writes a new version, <output_dir>/<version>/, aside and renames it into place. The lookup
-is made of TensorFlow's own operations (--lookup=ivf, or exact). docs/serving.md: how to serve it.
+is made of TensorFlow's own operations (--lookup=ivf, or exact). --check writes nothing: it replays
+the states that the newest version keeps. docs/serving.md: how to serve it.
 """
 
 from nec_tf.runtime import startup
 
 startup.configure(restart=__name__ == "__main__")
 
+from pathlib import Path
+
 from absl import app, flags
 
 from nec_tf.experiments.run_files import CHECKPOINTS
+from nec_tf.runtime.errors import UserError
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("run_dir", None, "Folder of a run, such as runs/nec-frostbite-1.")
@@ -26,12 +31,21 @@ flags.DEFINE_enum(
 )
 flags.DEFINE_float("recall", 0.99, "Share of the true neighbours that ivf has to find.")
 flags.DEFINE_integer("version", None, "Number of the version; default: one above the highest.")
+flags.DEFINE_bool("check", False, "Only compare an export's answers with those that it keeps.")
 
 
 def main() -> None:
-    """Exports and prints what was written."""
+    """Exports and prints what was written, or checks an export."""
+    from nec_tf.serving.exporting import describe, find_version
+
+    if FLAGS.check:
+        from nec_tf.serving import checking
+
+        print(checking.check(find_version(Path(FLAGS.output_dir))))
+        return
+    if not FLAGS.run_dir:
+        raise UserError(f"--run_dir is required: {FLAGS['run_dir'].help}")
     from nec_tf.experiments.api import load_run
-    from nec_tf.serving.exporting import describe
 
     run = load_run(FLAGS.run_dir, FLAGS.checkpoint)
     arguments = FLAGS.output_dir, FLAGS.lookup, FLAGS.recall, FLAGS.version
@@ -39,4 +53,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    app.run(startup.guarded(main, required=["run_dir", "output_dir"]))
+    app.run(startup.guarded(main, required=["output_dir"]))

@@ -1,14 +1,13 @@
 """Plays a game through a policy that TF Serving runs, and shows score and latency.
 
-python export/serving_client.py --server=localhost:8500 --model=frostbite --game=Frostbite
-python export/serving_client.py --server=localhost:8501 --rest --model=cartpole --env=CartPole-v1
+nec-tf client --server=localhost:8500 --model=frostbite --game=Frostbite
+nec-tf client --server=localhost:8501 --rest --model=cartpole --env=CartPole-v1
 """
 
 from nec_tf.runtime import startup
 
 startup.configure(restart=__name__ == "__main__")
 
-import numpy as np
 from absl import app, flags
 
 from nec_tf.runtime.errors import UserError
@@ -22,6 +21,7 @@ flags.DEFINE_string("protocol", "paper", "Rules of play: paper, or machado (stic
 flags.DEFINE_string("env", None, "Gymnasium environment to play; or --game.")
 flags.DEFINE_integer("eval_episodes", 1, "Games to play.")
 flags.DEFINE_integer("seed", 1, "Random seed.")
+flags.DEFINE_float("deadline", 30.0, "Seconds after which a decision that is retried is given up.")
 
 
 def main() -> None:
@@ -33,11 +33,10 @@ def main() -> None:
         raise UserError("either --game or --env is required: what is played")
     task = atari_task(FLAGS.game, FLAGS.protocol) if FLAGS.game else gym_task(FLAGS.env)
     client: type[RestPolicy] | type[GrpcPolicy] = RestPolicy if FLAGS.rest else GrpcPolicy
-    policy = Timed(client(FLAGS.server, FLAGS.model))
+    policy = Timed(client(FLAGS.server, FLAGS.model), FLAGS.deadline)
     for seed in range(FLAGS.seed, FLAGS.seed + FLAGS.eval_episodes):
         print(f"score {play(task.environment(1, seed, evaluation=True), policy):g}")
-    p50, p99 = np.percentile(policy.milliseconds, [50, 99])
-    print(f"{len(policy.milliseconds)} decisions, p50 {p50:.2f} ms, p99 {p99:.2f} ms")
+    print(policy.summary())
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from nec_tf.agents.n_step_driver import NStepDriver
+from nec_tf.experiments import provenance
 from nec_tf.experiments.run import Run
 from nec_tf.serving.exporting import export
 
@@ -34,7 +35,12 @@ def export_run(
     """
     log(f"visiting {STATES} states")
     states = visited_states(run)
-    source = {"run_dir": str(run.folder.path), "frames": run.progress.frames}
+    source = {
+        "run_dir": str(run.folder.path),
+        "commit": provenance.commit(),
+        "frames": run.progress.frames,
+        "best_evaluation": run.progress.best_evaluation,
+    }
     source |= run.task.description
     return export(run.learner.agent, states, output_dir, lookup, recall, version, source, log)
 

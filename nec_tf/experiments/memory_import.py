@@ -6,6 +6,7 @@ from typing import Any
 
 from nec_tf.runtime.errors import UserError
 from nec_tf.serving import memory_files
+from nec_tf.serving.exporting import versions
 
 
 def import_memories(agent: Any, paths: Sequence[str], own: dict[str, Any] | None = None) -> int:
@@ -39,4 +40,7 @@ def import_memories(agent: Any, paths: Sequence[str], own: dict[str, Any] | None
 
 def _find(path: Path) -> Path:
     """Returns the folder with the manifest."""
-    return path / "memory" if (path / "memory" / "manifest.json").exists() else path
+    # Not the link to the newest memory alone: it dangles after that version was removed.
+    places = [path, *versions(path)]
+    memories = [place / "memory" for place in places]
+    return next((memory for memory in memories if (memory / "manifest.json").exists()), path)

@@ -18,10 +18,22 @@ from tqdm import tqdm
 from nec_tf.runtime.errors import UserError
 
 _MOST_BYTES = 1 << 26  # of an answer
+# Answers after which a request is sent again: a decision changes nothing at the server.
+_RETRIED = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+)
+_RETRIED_HTTP = (429, 502, 503, 504)
+_FIRST_PAUSE = 0.05  # seconds before the second attempt; doubles with each
 
 
 class ServerError(UserError):
     """A server that cannot be reached or whose answer cannot be used; says what to check."""
+
+
+class Unavailable(ServerError):
+    """A server that did not answer; the same request may succeed later."""
 
 
 class RemotePolicy(Protocol):
@@ -49,7 +61,8 @@ class GrpcPolicy:
         try:
             answer = self._stub.Predict(request, timeout=self._timeout)
         except grpc.RpcError as error:
-            raise ServerError(
+            kind = Unavailable if error.code() in _RETRIED else ServerError
+            raise kind(
                 f"{self._server} did not answer for model {self._model!r}:"
                 f" {error.code().name}, {error.details()}"
             ) from error
@@ -78,8 +91,10 @@ class RestPolicy:
                 answer = json.loads(self._read(response))
             actions = np.array(answer["outputs"]["action"])
         except (urllib.error.URLError, TimeoutError, http.client.HTTPException, OSError) as error:
+            status = error.code if isinstance(error, urllib.error.HTTPError) else None
             detail = error.read().decode() if isinstance(error, urllib.error.HTTPError) else error
-            raise ServerError(f"{self._url} did not answer: {detail}") from error
+            kind = Unavailable if status is None or status in _RETRIED_HTTP else ServerError
+            raise kind(f"{self._url} did not answer: {detail}") from error
         except (ValueError, TypeError, KeyError) as error:
             raise ServerError(
                 f"{self._url} did not answer as TF Serving does ({type(error).__name__}: {error})"
@@ -99,23 +114,40 @@ class RestPolicy:
 
 
 class Timed:
-    """Measures the duration of each request.
+    """Measures the duration of each decision; repeats requests that were not answered.
 
     Attributes:
-        milliseconds: Duration of each request.
+        milliseconds: Duration of each decision, with its repetitions.
+        errors: Requests that were not answered.
     """
 
-    def __init__(self, policy: RemotePolicy) -> None:
-        """Wraps a policy."""
-        self._policy = policy
+    def __init__(self, policy: RemotePolicy, deadline: float = 30.0) -> None:
+        """Wraps a policy; after `deadline` seconds a decision is given up."""
+        self._policy, self._deadline = policy, deadline
         self.milliseconds: list[float] = []
+        self.errors = 0
 
     def __call__(self, observations: np.ndarray) -> np.ndarray:
         """See `RemotePolicy`."""
-        started = time.perf_counter()
-        actions = self._policy(observations)
+        started, pause = time.perf_counter(), _FIRST_PAUSE
+        while True:
+            try:
+                actions = self._policy(observations)
+                break
+            except Unavailable:
+                self.errors += 1
+                if time.perf_counter() - started + pause > self._deadline:
+                    raise
+                time.sleep(pause)
+                pause *= 2
         self.milliseconds.append((time.perf_counter() - started) * 1e3)
         return actions
+
+    def summary(self) -> str:
+        """Returns how many decisions there were, how long they took and how many errors."""
+        p50, p95, p99 = np.percentile(self.milliseconds, [50, 95, 99])
+        times = f"p50 {p50:.2f} ms, p95 {p95:.2f} ms, p99 {p99:.2f} ms"
+        return f"{len(self.milliseconds)} decisions, {times}, {self.errors} errors"
 
 
 def _checked(actions: np.ndarray, count: int, server: str) -> np.ndarray:

@@ -10,10 +10,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from nec_tf.runtime.errors import UserError
-from nec_tf.serving import memory_files
+from nec_tf.runtime.folders import require_local_folder
+from nec_tf.runtime.version import VERSION
+from nec_tf.serving import checking, memory_files
 from nec_tf.serving.freezing import Frozen
 from nec_tf.serving.frozen_policy import save
-from nec_tf.serving.warmup import write_warmup
 
 
 class Freezable(Protocol):
@@ -47,6 +48,9 @@ def export(
     """
     if version is not None and version < 1:
         raise UserError(f"version must be at least 1, not {version}")
+    if not 0.0 < recall <= 1.0:
+        raise UserError(f"recall must be above 0 and at most 1, not {recall}")
+    require_local_folder("output_dir", output_dir)
     source = source or {}
     log("freezing the policy")
     frozen = agent.freeze(lookup, recall, states)
@@ -56,20 +60,58 @@ def export(
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
     save(frozen.policy, str(unfinished), source.get("frames", 0))
-    write_warmup(unfinished, output_dir.resolve().name, states[:8])
-    about: dict[str, Any] = {"export": frozen.measured, "source": source}
+    _write_warmup(unfinished, output_dir.resolve().name, states[:8], log)
+    checking.write(unfinished, frozen.policy, states)
+    about: dict[str, Any] = {"export": frozen.measured, "source": source, "nec_tf": VERSION}
     if frozen.memory is not None:
         frozen.memory.about |= about
         memory_files.save(frozen.memory, unfinished / "memory")
         about["entries"] = len(frozen.memory)
+    about["version"] = number
+    about["megabytes"] = round(_size(unfinished) / 1e6, 3)
+    log("measuring the latency")
+    about["latency"] = checking.latency(unfinished, states[:1])
     (unfinished / "export.json").write_text(json.dumps(about, indent=1) + "\n")
     return _put_in_place(unfinished, output_dir, number)
 
 
+def _write_warmup(
+    folder: Path, model_name: str, states: np.ndarray, log: Callable[[str], None]
+) -> None:
+    """Writes warm-up requests, which need the messages of TF Serving, an optional package."""
+    try:
+        from nec_tf.serving.warmup import write_warmup
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith("tensorflow_serving"):
+            raise
+        log("without warm-up requests, for which pip install 'nec_tf[serving]' is missing")
+        return
+    write_warmup(folder, model_name, states)
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def versions(output_dir: Path) -> list[Path]:
+    """Returns the folders of the versions, the newest first."""
+    folders = [path for path in output_dir.glob("*") if path.name.isdigit()]
+    return sorted(folders, key=lambda path: int(path.name), reverse=True)
+
+
+def find_version(folder: Path) -> Path:
+    """Returns a version: the folder itself, or the newest in it."""
+    if (folder / "saved_model.pb").exists():
+        return folder
+    found = versions(folder)
+    if not found:
+        raise UserError(f"{folder} holds no export: name the folder that export wrote")
+    return found[0]
+
+
 def next_version(output_dir: Path) -> int:
     """Returns the number after the highest version in a folder."""
-    folders = output_dir.iterdir() if output_dir.exists() else ()
-    return max((int(path.name) for path in folders if path.name.isdigit()), default=0) + 1
+    return max((int(path.name) for path in versions(output_dir)), default=0) + 1
 
 
 def _put_in_place(unfinished: Path, output_dir: Path, number: int) -> Path:

@@ -85,9 +85,7 @@ class FrozenPolicy(tf_policy.TFPolicy):
         An observation that is not finite is an error: its Q-values would be NaN, and action 0
         would look like a decision.
         """
-        if observation.dtype.is_floating:
-            observation = tf.debugging.check_numerics(observation, "observation")
-        q = self.network.q_values(observation)
+        q = self.network.q_values(_finite(observation))
         return self._first_of_highest(q), q
 
     def answer(self, observation: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -107,13 +105,20 @@ class FrozenSoftmaxPolicy(FrozenPolicy):
 
     def decide(self, observation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns actions [B] and logits [B, A]; of equal logits the first wins."""
-        logits, _ = self.network.logits_and_value(observation)
+        logits, _ = self.network.logits_and_value(_finite(observation))
         return self._first_of_highest(logits), logits
 
     def answer(self, observation: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns the outputs of `serving_default` by name."""
-        logits, value = self.network.logits_and_value(observation)
+        logits, value = self.network.logits_and_value(_finite(observation))
         return {"action": self._first_of_highest(logits), "logits": logits, "value": value}
+
+
+def _finite(observation: tf.Tensor) -> tf.Tensor:
+    """Returns an observation; one with NaN or infinity is an error."""
+    if observation.dtype.is_floating:
+        return tf.debugging.check_numerics(observation, "observation")
+    return observation
 
 
 def save(policy: FrozenPolicy, path: str, frames: int) -> None:

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from nec_tf.serving.client import RestPolicy, ServerError
+from nec_tf.serving.client import RestPolicy, ServerError, Timed, Unavailable
 
 OBSERVATIONS = np.zeros((2, 3), np.float32)
 
@@ -83,3 +83,26 @@ def test_an_answer_that_drips_does_not_outlast_the_timeout():
         with pytest.raises(ServerError, match="not complete"):
             RestPolicy(address, "pong", timeout=0.5)(OBSERVATIONS)
     assert time.monotonic() - began < 5
+
+
+def test_unanswered_requests_are_repeated_until_the_deadline_and_counted():
+    failures = [Unavailable("later"), Unavailable("later")]
+
+    def policy(observations):
+        if failures:
+            raise failures.pop()
+        return np.zeros(len(observations), np.int64)
+
+    timed = Timed(policy, deadline=5.0)
+    assert timed(np.zeros([1, 4])).tolist() == [0]
+    assert timed.errors == 2
+    assert "1 decisions, p50" in timed.summary()
+    assert "p95" in timed.summary()
+    assert timed.summary().endswith("2 errors")
+    failures[:] = [Unavailable("for ever")] * 9
+    with pytest.raises(Unavailable, match="for ever"):
+        Timed(policy, deadline=0.1)(np.zeros([1, 4]))
+    failures[:] = [ServerError("wrong answer")]
+    with pytest.raises(ServerError, match="wrong answer"):  # repeating would not help
+        timed(np.zeros([1, 4]))
+    assert timed.errors == 2

@@ -1,6 +1,7 @@
 """A run leaves as a SavedModel and its memory comes back; served without Python and by a server."""
 
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -22,6 +23,7 @@ from tf_agents.trajectories import time_step as ts
 
 from nec_tf.agents.mfec.config import MfecConfig
 from nec_tf.agents.nec.config import NecLearnerConfig
+from nec_tf.experiments import memory_import
 from nec_tf.experiments.exporting import export_run, visited_states
 from nec_tf.experiments.loop import Experiment
 from nec_tf.experiments.run import Run, load_run
@@ -29,7 +31,8 @@ from nec_tf.experiments.settings import Settings
 from nec_tf.experiments.tasks import atari_task
 from nec_tf.memory.entries import Entries
 from nec_tf.runtime.errors import UserError
-from nec_tf.serving import memory_files, native
+from nec_tf.runtime.version import VERSION
+from nec_tf.serving import checking, memory_files, native
 from nec_tf.serving.client import GrpcPolicy, RestPolicy, ServerError
 from nec_tf.serving.freezing import freeze_memory
 
@@ -261,6 +264,39 @@ def test_the_next_export_is_the_next_version(run, exported):
         export_run(run, exported.parent, "exact", 0.99, 2)
 
 
+def test_the_manifest_says_what_was_exported_and_how_fast_it_answers(run, exported):
+    about = json.loads((exported / "export.json").read_text())
+    assert about["version"] == 1
+    assert about["nec_tf"] == VERSION
+    assert about["source"]["frames"] == run.progress.frames
+    assert about["source"]["commit"].startswith("commit ")
+    assert "best_evaluation" in about["source"]
+    assert about["megabytes"] > 1
+    assert 0 < about["latency"]["p50_ms"] <= about["latency"]["p99_ms"]
+
+
+def test_a_check_finds_an_export_whose_answers_changed(exported, tmp_path):
+    assert "32 of 32 actions are the same" in checking.check(exported)
+    shutil.copytree(exported, tmp_path / "1")
+    with np.load(exported / "check.npz") as file:
+        kept = dict(file)
+    np.savez(tmp_path / "1" / "check.npz", **{**kept, "q_values": kept["q_values"] + 0.1})
+    with pytest.raises(UserError, match="does not answer as it did"):
+        checking.check(tmp_path / "1")
+    (tmp_path / "1" / "check.npz").unlink()
+    with pytest.raises(UserError, match=r"check\.npz is missing"):
+        checking.check(tmp_path / "1")
+
+
+def test_a_memory_is_found_after_the_newest_version_was_removed(exported, tmp_path):
+    for version in ("1", "2"):
+        shutil.copytree(exported / "memory", tmp_path / version / "memory")
+    (tmp_path / "memory").symlink_to("2/memory")
+    assert memory_import._find(tmp_path) == tmp_path / "memory"
+    shutil.rmtree(tmp_path / "2")
+    assert memory_import._find(tmp_path) == tmp_path / "1" / "memory"
+
+
 # A large memory, on which an inverted file pays.
 
 
@@ -348,6 +384,10 @@ def test_the_programs_export_and_import(run, tmp_path):
     again.save()
     done = program("import_memory", f"--memory={output}", f"--run_dir={tmp_path / 'second'}")
     assert done.returncode == 0, done.stderr
+    (noted,) = (tmp_path / "second" / "commands.txt").read_text().splitlines()
+    assert "python export/import_memory.py --memory=" in noted
+    done = program("export_policy", "--check", f"--output_dir={output}")
+    assert "32 of 32 actions are the same" in done.stdout, done.stderr
     restored = load_run(tmp_path / "second").learner.agent.dnd
     np.testing.assert_array_equal(restored.sizes, run.learner.agent.dnd.sizes)
 
@@ -356,7 +396,7 @@ def test_the_programs_export_and_import(run, tmp_path):
     ("name", "flags", "message"),
     [
         ("export_policy", ["--run_dir=nowhere", "--output_dir=out"], "not a run's folder"),
-        ("export_policy", [], "--run_dir is required"),
+        ("export_policy", ["--output_dir=out"], "--run_dir is required"),
         ("import_memory", ["--run_dir=nowhere"], "--memory is required"),
         ("serving_client", ["--model=m"], "either --game or --env"),
     ],
