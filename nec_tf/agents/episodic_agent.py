@@ -222,14 +222,23 @@ class EpisodicAgent(tf_agent.TFAgent):
         experience: Experience | trajectory.Trajectory,
         weights: types.Tensor = None,
         training: bool = False,
+        left_out: tf.Tensor | None = None,
     ) -> tf_agent.LossInfo:
-        """The L2 loss between `Q(s_t, a_t)` and `R_t` (paper, section 3.4)."""
+        """The L2 loss between `Q(s_t, a_t)` and `R_t` (paper, section 3.4).
+
+        Args:
+            experience: As in `train`.
+            weights: As in `train`.
+            training: As in Keras.
+            left_out: Ids of states whose entries are not looked up, int64 [B, n].
+        """
         if isinstance(experience, trajectory.Trajectory):
             experience = self._preprocess_sequence(experience)
         keys = self._queries(experience.observation, training)
-        q = self.dnd.lookup(keys, experience.action, stamp=False)
+        q = self.dnd.lookup(keys, experience.action, stamp=False, left_out=left_out)
         error = tf.where(experience.valid, q - experience.returns, 0.0)
-        losses = tf.square(error) if weights is None else weights * tf.square(error)
+        losses = tf.square(self._in_units_of_loss(error))
+        losses = losses if weights is None else weights * losses
         return tf_agent.LossInfo(
             tf.reduce_mean(losses),
             EpisodicLoss(tf.reduce_mean(q), tf.reduce_mean(tf.abs(error))),
@@ -238,6 +247,10 @@ class EpisodicAgent(tf_agent.TFAgent):
     def _queries(self, observation: tf.Tensor, training: bool) -> tf.Tensor:
         """Returns the keys that `_loss` looks up."""
         return self.embedding(observation, training=training)
+
+    def _in_units_of_loss(self, error: tf.Tensor) -> tf.Tensor:
+        """Converts errors [B] from points."""
+        return error
 
     def embedding_replaced(self) -> None:
         """Called after the weights of `embedding` were replaced from outside."""

@@ -67,7 +67,8 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
     Train the entries with `RowRMSProp`, in Keras' `fit` through `WithMemory`.
 
     Threads: between `begin_reading` and `end_reading` other threads may look up, and every method
-    that changes the memory raises `RuntimeError`; see `nec_tf.memory.store`.
+    that changes the memory raises `RuntimeError`. Writes of several threads take turns. See
+    `nec_tf.memory.store`.
 
     Attributes:
         tables: Keys, values and other columns of all entries.
@@ -150,6 +151,10 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         """
         self._store.sync()
 
+    def rebuild_index(self, action: int) -> None:
+        """Rebuilds the neighbour index of one action from its keys."""
+        self._store.rebuild_index(action)
+
     def begin_reading(self) -> None:
         """Forbids changes until `end_reading`; call it before another thread looks up."""
         self._store.begin_reading()
@@ -197,6 +202,7 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         queries: tf.Tensor,
         actions: tf.Tensor | None = None,
         stamp: bool = True,
+        left_out: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Equation 1: the weighted sum of the values of the p nearest neighbours.
 
@@ -204,12 +210,14 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
             queries: `h`, [B, key_size].
             actions: Action whose memory each query is looked up in, integers [B]; None for all.
             stamp: Whether to mark the neighbours as used, which delays their eviction.
+            left_out: Ids of states whose entries a query does not see, int64 [B, n]. A query all
+                of whose candidates would be left out sees them all.
 
         Returns:
             [B, A] for all actions, [B] for given ones.
         """
         queries = self._floats(queries)
-        rows = self._find(queries, actions, stamp)
+        rows = self._find(queries, actions, stamp, left_out)
         output = lookup.weighted_sum(
             self.kernel,
             queries,
@@ -366,7 +374,13 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         dtype = self.tables.keys.dtype
         return tf.cast(tf.convert_to_tensor(given, dtype_hint=dtype), dtype)
 
-    def _find(self, queries: tf.Tensor, actions: tf.Tensor | None, stamp: bool) -> tf.Tensor:
+    def _find(
+        self,
+        queries: tf.Tensor,
+        actions: tf.Tensor | None,
+        stamp: bool,
+        left_out: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         """Returns the rows of the neighbours, int64 [B, A, p]."""
         known = queries.shape if queries.shape.rank is not None else tf.TensorShape([None, None])
         require_shape("queries", known, [None, self.key_size])
@@ -374,11 +388,21 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         width = self.num_actions if actions is None else 1
         shape = [known[0], width, self._store.candidates(self.num_neighbours)]
         rows = self._on_host(self._find_on_host, inputs, tf.int64, shape)
+        if left_out is not None:
+            rows = self._without(rows, left_out)
         if shape[-1] > self.num_neighbours:
             rows, _ = lookup.nearest(self.tables.keys, queries, rows, self.num_neighbours)
         if stamp:
             self.tables.stamp(rows)
         return rows
+
+    def _without(self, rows: tf.Tensor, left_out: tf.Tensor) -> tf.Tensor:
+        """Returns rows [B, A, c] with 0 for entries of the states left out, [B, n]."""
+        ids = tf.gather(self.tables.state_ids, rows)
+        hidden = tf.reduce_any(ids[..., None] == left_out[:, None, None, :], axis=-1)
+        remaining = tf.where(hidden, tf.zeros_like(rows), rows)
+        anything = tf.reduce_any(remaining > 0, axis=-1, keepdims=True)
+        return tf.where(anything, remaining, rows)
 
     def _find_on_host(self, queries: tf.Tensor, actions: tf.Tensor | None = None) -> np.ndarray:
         asked = queries.numpy()

@@ -36,8 +36,19 @@ class RowRMSProp(tf.Module):
         values_learning_rate: float,
         decay: float = RMSPROP_DECAY,
         epsilon: float = RMSPROP_EPSILON,
+        values_unit: tf.Variable | None = None,
     ) -> None:
-        """Makes an optimizer of one layer's keys and values; a learning rate of 0 freezes them."""
+        """Makes an optimizer of one layer's keys and values; a learning rate of 0 freezes them.
+
+        Args:
+            dnd: The layer.
+            keys_learning_rate: Learning rate of the keys.
+            values_learning_rate: Learning rate of the values.
+            decay: Decay of the mean square.
+            epsilon: Added to the mean square, inside the root.
+            values_unit: A scalar u; values are then moved as if they were stored as v / u. None
+                is a unit of 1.
+        """
         super().__init__(name="row_rmsprop")
         for name, rate in (
             ("keys_learning_rate", keys_learning_rate),
@@ -54,6 +65,7 @@ class RowRMSProp(tf.Module):
         self._values_learning_rate = values_learning_rate
         self._decay = decay
         self._epsilon = epsilon
+        self._values_unit = values_unit
         # Columns of the tables: they grow and are saved with them. None for what is frozen.
         tables = dnd.tables
         if keys_learning_rate:
@@ -80,6 +92,7 @@ class RowRMSProp(tf.Module):
                 self._values_mean_square,
                 values_gradient,
                 self._values_learning_rate,
+                self._values_unit,
             )
         if self._keys_learning_rate:
             rows, steps = self._step(
@@ -101,6 +114,7 @@ class RowRMSProp(tf.Module):
         mean_square: tf.Variable,
         gradient: tf.IndexedSlices,
         learning_rate: float,
+        unit: tf.Variable | None = None,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the distinct rows and the steps subtracted; NaN raises before any change."""
         rows, places = tf.unique(tf.cast(gradient.indices, tf.int64))
@@ -108,9 +122,11 @@ class RowRMSProp(tf.Module):
         # Checks the sum, which is finite if all elements are; checking each element takes 0.2 ms.
         what = f"the gradient of the memory's {column.name}"
         with tf.control_dependencies([tf.debugging.check_numerics(tf.reduce_sum(total), what)]):
-            total = tf.identity(total)
+            # dL/d(v / u) = u dL/dv
+            total = tf.identity(total) if unit is None else total * unit
         mean = self._decay * tf.gather(mean_square, rows) + (1 - self._decay) * tf.square(total)
         steps = learning_rate * total / tf.sqrt(mean + self._epsilon)
+        steps = steps if unit is None else steps * unit
         mean_square.scatter_update(tf.IndexedSlices(mean, rows))
         column.scatter_sub(tf.IndexedSlices(steps, rows))
         return rows, steps

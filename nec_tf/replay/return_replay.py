@@ -44,6 +44,11 @@ class Replay:
         return self._next_state - self._first_state
 
     @property
+    def first_state(self) -> int:
+        """Number of the oldest state; the others follow."""
+        return self._first_state
+
+    @property
     def nbytes(self) -> int:
         """The most that it will take."""
         return self._observations.nbytes + self._actions.nbytes + self._returns.nbytes

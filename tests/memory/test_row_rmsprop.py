@@ -230,3 +230,27 @@ def test_a_gradient_that_is_not_a_number_is_refused(column, graph):
         apply(*((bad, of_values) if column == "keys" else (of_keys, bad)))
     after = contents(dnd)
     np.testing.assert_array_equal(before[column], after[column])
+
+
+@pytest.mark.parametrize("unit", [0.5, 300.0])
+def test_values_in_another_unit_move_as_if_they_were_stored_in_it(unit):
+    """Worked out by hand: u = v / unit has the gradient unit * dL/dv and the plain step."""
+    dnd = make_dnd()
+    optimizer = RowRMSProp(
+        dnd, KEYS_RATE, VALUES_RATE, DECAY, EPSILON, tf.Variable(unit, dtype="float64")
+    )
+    fill(dnd, 5)
+    keys_gradient, values_gradient = slices(dnd, [2, 7])
+    before = contents(dnd)
+    optimizer.apply(keys_gradient, values_gradient)
+    after = contents(dnd)
+    for row, gradient in zip([2, 7], values_gradient.values.numpy(), strict=True):
+        moved, mean_square = reference.rmsprop(
+            before["values"][row] / unit, 0.0, unit * gradient, VALUES_RATE, DECAY, EPSILON
+        )
+        np.testing.assert_allclose(after["values"][row], moved * unit, rtol=1e-9)
+        np.testing.assert_allclose(after["values_mean_square"][row], mean_square, rtol=1e-9)
+    plain, plain_optimizer = make()
+    fill(plain, 5)
+    plain_optimizer.apply(keys_gradient, values_gradient)
+    np.testing.assert_array_equal(after["keys"], contents(plain)["keys"])  # keys are not concerned

@@ -13,7 +13,9 @@ from tf_agents.trajectories import trajectory
 from tf_agents.typing import types
 
 from nec_tf.agents.episodic_agent import EpisodicAgent, Experience
+from nec_tf.agents.n_step_window import NStepTuples
 from nec_tf.agents.nec.config import NecConfig
+from nec_tf.agents.nec.return_scale import ReturnScale
 from nec_tf.memory.row_rmsprop import RowRMSProp
 from nec_tf.networks import encoders
 from nec_tf.networks.tf_agents_networks import as_keras_model
@@ -110,12 +112,14 @@ class NecAgent(EpisodicAgent):
         self._optimizer = tf.compat.v1.train.RMSPropOptimizer(
             config.learning_rate, config.rmsprop_decay, epsilon=config.network_epsilon
         )
+        self._return_scale = ReturnScale() if config.scaled_returns else None
         self._row_optimizer = RowRMSProp(
             self.dnd,
             config.keys_learning_rate,
             config.values_learning_rate,
             config.rmsprop_decay,
             config.rmsprop_epsilon,
+            self._return_scale.value if self._return_scale else None,
         )
 
     def trackables(self) -> dict[str, Any]:
@@ -125,7 +129,14 @@ class NecAgent(EpisodicAgent):
             "trained": self.online_network,
             "optimizer": self._optimizer,
             "screens_centred": self.screens_centred,
+            **({"return_scale": self._return_scale} if self._return_scale else {}),
         }
+
+    def write(self, tuples: NStepTuples) -> int:
+        """See `EpisodicAgent`; with `scaled_returns` the returns also move the scale."""
+        if self._return_scale:
+            self._return_scale.observe(tuples.returns)
+        return super().write(tuples)
 
     def centre_screens(self, observations: Iterable[np.ndarray]) -> None:
         """Subtracts the mean of some states from all states from now on.
@@ -139,6 +150,10 @@ class NecAgent(EpisodicAgent):
             self._pixels.centre_on(observations)
         self.embedding_replaced()
 
+    def mean_screen(self) -> np.ndarray | None:
+        """Returns the mean screen, [height, width, frames]; None if none is ever subtracted."""
+        return None if self._pixels is None else self._pixels.mean.numpy()
+
     def embedding_replaced(self) -> None:
         """Continues training from the weights of `averaged_network`, which were replaced."""
         self.screens_centred.assign(True)
@@ -150,6 +165,7 @@ class NecAgent(EpisodicAgent):
         experience: Experience | trajectory.Trajectory,
         weights: types.Tensor = None,
         after_reading: Callable[[tf.Tensor], tf.Tensor] = tf.ones_like,
+        left_out: tf.Tensor | None = None,
     ) -> tuple[tf_agent.LossInfo, Gradients]:
         """Returns the loss and the gradients that `apply` takes; changes nothing.
 
@@ -159,10 +175,11 @@ class NecAgent(EpisodicAgent):
             after_reading: Called with the loss between the two phases of an update: the network and
                 the memory have been read, and the backward pass has not begun, because it starts
                 from what this function returns. It must return 1, of the loss's dtype.
+            left_out: Ids of states whose entries are not looked up, int64 [B, n].
         """
         tables, variables = self.dnd.tables, self.online_network.trainable_variables
         with tf.GradientTape() as tape:
-            loss = self._loss(experience, weights, training=True)
+            loss = self._loss(experience, weights, training=True, left_out=left_out)
         *network, keys, values = tape.gradient(
             loss.loss, [*variables, tables.keys, tables.values], after_reading(loss.loss)
         )
@@ -181,6 +198,9 @@ class NecAgent(EpisodicAgent):
         network = self.online_network if training else self.averaged_network
         keys = network(observation, training=training)
         return with_centred_gradient(keys) if training and self._centred else keys
+
+    def _in_units_of_loss(self, error: tf.Tensor) -> tf.Tensor:
+        return error / self._return_scale.value if self._return_scale else error
 
     def _copy_of(self, network: tf.keras.Model) -> tf.keras.Model:
         """Returns a network of the same architecture and weights, with its own variables."""

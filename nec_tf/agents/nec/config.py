@@ -42,9 +42,14 @@ class NecConfig(EpisodicConfig):
     centred_gradients: bool = setting(
         False, "remove the gradient that all keys of a minibatch share [ours]"
     )
+    scaled_returns: bool = setting(
+        False, "take the loss and stored values in units of the returns' deviation [ours]"
+    )
     keys_learning_rate: float = setting(1e-4, "learning rate of stored keys; 0 freezes them [ours]")
     values_learning_rate: float = setting(
-        1.0, "learning rate of stored values, in points; 0 freezes them [ours]"
+        1.0,
+        "learning rate of stored values, in points, or in deviations with scaled_returns; 0 freezes"
+        " them [ours]",
     )
 
     # Left open by the paper.
@@ -89,12 +94,31 @@ class NecLearnerConfig(NecConfig):
     batch_size: int = setting(32, "states of a minibatch [paper]")
     update_period: int = setting(4, "steps between updates: 16 frames [paper]")
     learning_starts: int = setting(2_000, "states in the replay before the first update [ours]")
+    left_out_steps: int = setting(
+        0, "an update does not look up entries fewer than so many steps from its state [ours]"
+    )
+    random_shifts: int = setting(
+        0, "most pixels by which updates shift screens at random, with centred_screens [ours]"
+    )
 
     def __post_init__(self) -> None:
         """Validates the settings."""
         super().__post_init__()
         require_at_least_1(
             self, "replay_capacity", "batch_size", "update_period", "learning_starts"
+        )
+        require_finite_at_least_0(self, "left_out_steps", "random_shifts")
+        require(
+            not (self.left_out_steps and self.recognise_by_key),
+            "left_out_steps needs states that are recognised by their observations: it must be 0"
+            " with recognise_by_key",
+            self.left_out_steps,
+        )
+        require(
+            self.centred_screens or not self.random_shifts,
+            "random_shifts moves what differs from the mean screen: it must be 0 without"
+            " centred_screens",
+            self.random_shifts,
         )
         require(
             self.learning_starts <= self.replay_capacity,

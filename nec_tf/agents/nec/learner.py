@@ -18,10 +18,13 @@ from nec_tf.agents.n_step_driver import numpy_action
 from nec_tf.agents.n_step_window import NStepTuples, in_graphs
 from nec_tf.agents.nec.agent import NecAgent
 from nec_tf.agents.nec.config import NecLearnerConfig
-from nec_tf.agents.nec.overlapped_updates import OverlappedUpdates
+from nec_tf.agents.nec.overlapped_updates import Minibatch, OverlappedUpdates
 from nec_tf.memory.diagnostics import Diagnostics, diagnose
 from nec_tf.memory.state_ids import hash_states
+from nec_tf.replay.random_shifts import shifted
+from nec_tf.replay.recent_ids import RecentIds
 from nec_tf.replay.return_replay import Replay
+from nec_tf.runtime.errors import UserError
 
 _EMBEDDED = 64  # states that are embedded at a time
 # With several environments several updates are due at once. So many groups of them may be computed
@@ -60,6 +63,9 @@ class NecLearner(EpisodicLearner):
         self.replay = Replay(
             config.replay_capacity, tuple(observation.shape), observation.dtype.as_numpy_dtype
         )
+        self._ids = RecentIds(config.replay_capacity if config.left_out_steps else 0)
+        if config.random_shifts and self.agent.mean_screen() is None:
+            raise UserError("random_shifts needs observations that are screens")
         self._rng = np.random.default_rng(seed)
         self._updates = OverlappedUpdates(self.agent)
         # For each batch size: a graph is traced for one shape.
@@ -109,6 +115,8 @@ class NecLearner(EpisodicLearner):
     def append_to_replay(self, tuples: NStepTuples) -> None:
         """Appends (`s_t`, `a_t`, `Q^(N)`) to the replay."""
         self.replay.add(tuples.stream, tuples.observations, tuples.actions, tuples.returns)
+        if self._config.left_out_steps:
+            self._ids.add(hash_states(tuples.observations))
 
     def train_when_due(self, step: trajectory.Trajectory) -> None:
         """Counts the steps of a batch of environments and begins the updates that are due."""
@@ -127,18 +135,21 @@ class NecLearner(EpisodicLearner):
 
     def diagnose(self, seed: int) -> dict[str, float]:
         """Returns the health of the memory on states drawn from the replay; unknowns left out."""
+        rebuilt = super().diagnose(seed)
         if not len(self.replay):
-            return {}
+            return rebuilt
         sample = self.replay.sample(np.random.default_rng(seed), _DIAGNOSED)
         keys = self._embed(sample.observations)
         ids = hash_states(sample.observations)
         found = diagnose(self.agent.dnd, keys, sample.actions, sample.returns, ids)
-        return {name: value for name, value in found._asdict().items() if math.isfinite(value)}
+        known = {name: value for name, value in found._asdict().items() if math.isfinite(value)}
+        return rebuilt | known
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Returns what is saved beside the checkpoint: replay, random state and step counter."""
         return {
             **self.replay.state(),
+            **(self._ids.state() if self._config.left_out_steps else {}),
             "rng": np.array(json.dumps(self._rng.bit_generator.state)),
             "steps": np.array(self._steps),
         }
@@ -146,6 +157,8 @@ class NecLearner(EpisodicLearner):
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """See `Learner`."""
         self.replay.restore(arrays)
+        if self._config.left_out_steps:
+            self._ids.restore(arrays)
         self._rng.bit_generator.state = json.loads(str(arrays["rng"]))
         self._steps = int(arrays["steps"])
 
@@ -169,18 +182,29 @@ class NecLearner(EpisodicLearner):
 
     def _begin_updates(self, count: int) -> None:
         """Begins to compute gradients of random minibatches; applies those that are due by now."""
-        drawn = [self.replay.draw(self._rng, self._config.batch_size) for _ in range(count)]
+        drawn = [self._draw() for _ in range(count)]
         self._finish_all_but(count if count == 1 else _OVERLAPPED_GROUPS * count)
-        self._updates.begin([functools.partial(self._minibatch, states) for states in drawn])
+        self._updates.begin([functools.partial(self._minibatch, *draw) for draw in drawn])
 
-    def _minibatch(self, states: np.ndarray) -> Experience:
-        return Experience(*self.replay.get(states), np.ones(len(states), bool))
+    def _draw(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Draws the states of a minibatch, [B], and the shifts of their screens, [B, 2]."""
+        states = self.replay.draw(self._rng, self._config.batch_size)
+        most = self._config.random_shifts
+        shifts = self._rng.integers(-most, most + 1, [len(states), 2]) if most else None
+        return states, shifts
+
+    def _minibatch(self, states: np.ndarray, shifts: np.ndarray | None) -> Minibatch:
+        sample = self.replay.get(states)
+        mean = self.agent.mean_screen()
+        if shifts is not None and mean is not None:
+            screens = shifted(sample.observations, mean, shifts)
+            sample = sample._replace(observations=screens)
+        left_out = self._ids.around(states, self._config.left_out_steps)
+        return Minibatch(Experience(*sample, np.ones(len(states), bool)), left_out)
 
     def _finish_all_but(self, count: int) -> None:
         """Applies the oldest updates until `count` are left."""
         while len(self._updates) > count:
             info = self._updates.finish_oldest()
-            self._sums["updates"] += 1
-            self._sums["loss"] += float(info.loss)
-            self._sums["q"] += float(info.extra.q)
-            self._sums["error"] += float(info.extra.error)
+            loss, q, error = float(info.loss), float(info.extra.q), float(info.extra.error)
+            self._add_up({"updates": 1.0, "loss": loss, "q": q, "error": error})

@@ -33,6 +33,18 @@ from nec_tf.runtime.graphs import Graph
 _THREADS = 2  # with one, acting would wait for the end of each update
 
 
+class Minibatch(NamedTuple):
+    """Training data of one update.
+
+    Attributes:
+        experience: [B].
+        left_out: Ids of states whose entries are not looked up, int64 [B, n]; n may be 0.
+    """
+
+    experience: Experience
+    left_out: np.ndarray
+
+
 class _Update(NamedTuple):
     """An update whose gradients are being computed.
 
@@ -63,7 +75,7 @@ class OverlappedUpdates:
         """Returns the number of updates begun and not applied."""
         return len(self._updates)
 
-    def begin(self, minibatches: Iterable[Callable[[], Experience]]) -> None:
+    def begin(self, minibatches: Iterable[Callable[[], Minibatch]]) -> None:
         """Begins to compute the gradients of minibatches, all from the current state.
 
         Args:
@@ -97,7 +109,7 @@ class OverlappedUpdates:
                     has_read.wait()
 
     def _run(
-        self, minibatch: Callable[[], Experience], number: int
+        self, minibatch: Callable[[], Minibatch], number: int
     ) -> tuple[tf_agent.LossInfo, Gradients]:
         try:
             return self._gradients(minibatch(), np.int64(number))
@@ -105,7 +117,7 @@ class OverlappedUpdates:
             self._end_reading(number)  # also if it failed: others wait for it
 
     def _compute(
-        self, experience: Experience, number: tf.Tensor
+        self, minibatch: Minibatch, number: tf.Tensor
     ) -> tuple[tf_agent.LossInfo, Gradients]:
         def after_reading(loss: tf.Tensor) -> tf.Tensor:
             def end(_: np.ndarray, number: np.ndarray) -> np.float32:
@@ -114,7 +126,10 @@ class OverlappedUpdates:
 
             return tf.numpy_function(end, [loss, number], loss.dtype)
 
-        return self._agent.gradients(experience, after_reading=after_reading)
+        left_out = minibatch.left_out if minibatch.left_out.shape[-1] else None
+        return self._agent.gradients(
+            minibatch.experience, after_reading=after_reading, left_out=left_out
+        )
 
     def _end_reading(self, number: int) -> None:
         """Signals that update `number` has finished its first phase; later calls do nothing."""

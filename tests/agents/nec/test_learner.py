@@ -12,7 +12,9 @@ from nec_tf.agents.n_step_driver import NStepDriver
 from nec_tf.agents.nec.config import NecLearnerConfig
 from nec_tf.agents.nec.learner import NecLearner
 from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
+from nec_tf.memory.state_ids import hash_states
 from nec_tf.networks import encoders
+from nec_tf.runtime.errors import UserError
 
 CONFIG = NecLearnerConfig(
     key_size=4,
@@ -273,3 +275,113 @@ def test_what_is_saved_does_not_apply_updates():
     assert happened.count("draw") - happened.count("apply") == pending
     learner.finish_updates()
     assert happened.count("draw") == happened.count("apply")
+
+
+class Paid(gymnasium.RewardWrapper):
+    """Another scale of rewards."""
+
+    def __init__(self, environment, factor):
+        super().__init__(environment)
+        self._factor = factor
+
+    def reward(self, reward):
+        return self._factor * float(reward)
+
+
+def played(factor, steps=300, **settings):
+    """Weights, keys, values and actions of a run whose rewards are multiplied by `factor`."""
+    environment = GymnasiumEnvironment([Paid(Counting(9), factor)], seed=0)
+    learner = make_learner(environment, config=dataclasses.replace(CONFIG, **settings))
+    actions = []
+    observe = [lambda step: actions.append(int(step.action[0]))]
+    learner.run(environment, steps, observers=observe)
+    learner.finish_updates()
+    tables = learner.agent.dnd.tables
+    size = int(tables.size)
+    weights = np.concatenate([w.ravel() for w in learner.agent.online_network.get_weights()])
+    return weights, tables.keys.numpy()[:size], tables.values.numpy()[:size], actions
+
+
+def test_with_scaled_returns_all_rewards_times_128_leave_the_course_of_learning_unchanged():
+    """128 is a power of 2, so not even the rounding may differ."""
+    weights, keys, values, actions = played(1.0, scaled_returns=True)
+    same_weights, same_keys, larger_values, same_actions = played(128.0, scaled_returns=True)
+    np.testing.assert_array_equal(weights, same_weights)
+    np.testing.assert_array_equal(keys, same_keys)
+    np.testing.assert_array_equal(128.0 * values, larger_values)
+    assert actions == same_actions
+
+
+def test_with_scaled_returns_all_rewards_times_100_change_no_more_than_rounding_does():
+    weights, keys, values, actions = played(1.0, scaled_returns=True)
+    others = played(100.0, scaled_returns=True)
+    np.testing.assert_allclose(others[0], weights, atol=1e-4)
+    np.testing.assert_allclose(others[1], keys, atol=1e-4)
+    np.testing.assert_allclose(others[2], 100.0 * values, rtol=1e-4, atol=0.1)
+    assert others[3] == actions
+
+
+def test_without_scaled_returns_the_scale_of_rewards_matters():
+    assert np.abs(played(1.0)[0] - played(128.0)[0]).max() > 1e-3
+
+
+def seen_by_updates(learner, environment, steps):
+    """Pairs of state ids: those of each update's minibatch, and what it left out."""
+    minibatch, seen = learner._minibatch, []
+
+    def watched(states, shifts):
+        result = minibatch(states, shifts)
+        seen.append((hash_states(result.experience.observation), result.left_out))
+        return result
+
+    learner._minibatch = watched
+    drive(learner, environment, steps)
+    learner.finish_updates()
+    return seen
+
+
+@pytest.mark.parametrize("reach", [1, 3])
+def test_an_update_leaves_out_its_own_states_and_those_around_them(reach):
+    environment = make_environment()
+    learner = make_learner(environment, config=dataclasses.replace(CONFIG, left_out_steps=reach))
+    seen = seen_by_updates(learner, environment, 120)
+    number_of = {hash_states(np.full((1, 1), t, np.float32)).item(): t for t in range(10)}
+    assert len(seen) > 10
+    for own, left_out in seen:
+        assert left_out.shape == (8, 2 * reach - 1)
+        np.testing.assert_array_equal(left_out[:, reach - 1], own)
+        for state, ids in zip(own, left_out, strict=True):
+            near = {(number_of[state.item()] + d) % 9 for d in range(1 - reach, reach)}
+            newest = {number_of[i.item()] for i in ids}
+            assert newest <= near  # episodes of nine states follow each other in the replay
+
+
+def test_a_resumed_learner_leaves_out_the_same_states():
+    environment = make_environment()
+    config = dataclasses.replace(CONFIG, left_out_steps=2)
+    saved, restored = (make_learner(environment, config=config) for _ in range(2))
+    drive(saved, environment, 90)
+    saved.finish_updates()
+    restored.restore_arrays(saved.arrays())
+    states = np.arange(70, 75)
+    np.testing.assert_array_equal(restored._ids.around(states, 2), saved._ids.around(states, 2))
+
+
+def test_updates_get_shifted_screens_and_the_memory_those_that_were_seen():
+    environment = GymnasiumEnvironment([Screens(9)], seed=0)
+    learner = screens_learner(environment, random_shifts=2)
+    drive(learner, environment, 80)
+    learner.finish_updates()
+    states = np.arange(40)
+    plain = learner._minibatch(states, None).experience.observation
+    moved = learner._minibatch(states, np.full((40, 2), 1)).experience.observation
+    mean = learner.agent.mean_screen()
+    np.testing.assert_array_equal(moved[:, 0], np.broadcast_to(np.rint(mean[0]), moved[:, 0].shape))
+    assert (plain != moved).any()
+    seen = hash_states(np.stack([Screens.screen(number) for number in range(10)]))
+    assert {state for state, _ in entries(learner)} <= set(seen)
+
+
+def test_shifts_of_observations_that_are_no_screens_are_refused():
+    with pytest.raises(UserError, match="screens"):
+        make_learner(make_environment(), config=dataclasses.replace(CONFIG, random_shifts=2))

@@ -14,7 +14,7 @@ from nec_tf.agents.episodic_agent import Experience
 from nec_tf.agents.n_step_window import NStepTuples
 from nec_tf.agents.nec.agent import NecAgent
 from nec_tf.agents.nec.config import NecConfig
-from nec_tf.agents.nec.overlapped_updates import OverlappedUpdates
+from nec_tf.agents.nec.overlapped_updates import Minibatch, OverlappedUpdates
 from nec_tf.networks import encoders
 
 CONFIG = NecConfig(
@@ -30,17 +30,21 @@ def make_agent():
         CONFIG,
         seed=0,
     )
-    written = minibatch(40, seed=99)
+    written = experience(40, seed=99)
     keys = agent.embedding(written.observation).numpy()
     agent.write(NStepTuples(0, written.observation, written.action, written.returns, keys))
     return agent
 
 
-def minibatch(count=8, seed=0):
+def experience(count=8, seed=0):
     rng = np.random.default_rng(seed)
     observations = rng.normal(size=(count, 3)).astype(np.float32)
     returns = observations.sum(1) + rng.normal(size=count).astype(np.float32)
     return Experience(observations, rng.integers(0, 2, count), returns, np.ones(count, bool))
+
+
+def minibatch(count=8, seed=0):
+    return Minibatch(experience(count, seed), np.zeros([count, 0], np.int64))
 
 
 def variables(agent):
@@ -60,7 +64,7 @@ def test_one_at_a_time_is_what_the_agent_does_when_it_trains():
         batch = minibatch(seed=seed)
         updates.begin([lambda batch=batch: batch])
         loss = updates.finish_oldest()
-        wanted = reference.train(tf.nest.map_structure(tf.constant, batch))
+        wanted = reference.train(tf.nest.map_structure(tf.constant, batch.experience))
         np.testing.assert_allclose(loss.loss, wanted.loss, rtol=1e-6)
     for got, wanted in zip(variables(agent), variables(reference), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
@@ -73,7 +77,7 @@ def test_gradients_are_of_the_time_of_their_beginning():
     begun = None
     for seed in range(5):
         batch = minibatch(seed=seed)
-        computed = reference.gradients(tf.nest.map_structure(tf.constant, batch))
+        computed = reference.gradients(tf.nest.map_structure(tf.constant, batch.experience))
         updates.begin([lambda batch=batch: batch])
         if begun is not None:
             reference.apply(begun[1])
@@ -167,7 +171,7 @@ def test_nothing_changes_the_memory_while_an_update_reads_it():
     agent.dnd._store.neighbours = held
     updates.begin([minibatch])
     reading.wait(30)
-    written = minibatch(3, seed=5)
+    written = experience(3, seed=5)
     keys = np.ones((3, 4), np.float32)
     steps = NStepTuples(0, written.observation, written.action, written.returns, keys)
     for change in (lambda: agent.write(steps), agent.dnd.clear):
