@@ -21,7 +21,11 @@ slow minute of the machine affects all of them. 500,000 entries take about 10 GB
                              for gradients, which threads compute meanwhile, and applying them);
                              write; index (changes of the indices); replay; python (the rest).
 
-MFEC is measured at up to 50,000 entries. It should be several times faster than NEC.
+MFEC is measured at up to 50,000 entries.
+
+Then `--compare` agents, all by default, train on Pong in turns with Stable-Baselines3's DQN
+(`benchmarks.loop_agents`; left out if `make benchmark` did not install it). A row of `compared` has
+frames_per_s of all turns, and of the slowest and the fastest one. `--entries=` measures only this.
 """
 
 import gc
@@ -37,23 +41,46 @@ from nec_tf.runtime import startup
 
 startup.configure(restart=__name__ == "__main__")  # as in a run, before TensorFlow is imported
 
-from benchmarks.loop_summary import MOST_FOR_MFEC, bars, columns
+from benchmarks.loop_summary import MOST_FOR_MFEC, TURNS, bars, columns
 from benchmarks.report import table
+from nec_tf.experiments.registry import AGENTS
 
 _JSON = flags.DEFINE_bool("json", False, "Print only JSON to stdout.")
 _ENTRIES = flags.DEFINE_list("entries", ["0", "50000", "500000"], "Entries of each action.")
 _NUM_ENVS = flags.DEFINE_list("num_envs", ["1", "8"], "Numbers of environments.")
 _AGENTS = flags.DEFINE_list("agents", ["nec", "mfec"], "Agents to measure.")
+_COMPARE = flags.DEFINE_list("compare", list(AGENTS), "Agents to compare on Pong.")
 _STEPS = flags.DEFINE_integer("steps", 5_000, "Agent steps of each row.", lower_bound=100)
 
 
 def main(argv: Sequence[str]) -> None:
     """Measures and prints."""
     del argv
-    from benchmarks import loop_measure  # imports TensorFlow: --help does not need it
+    from benchmarks import loop_agents  # imports TensorFlow: --help does not need it
+
+    rows = _rows_with_memories([int(entries) for entries in _ENTRIES.value if entries])
+    print(f"on {loop_agents.GAME}: {', '.join(_COMPARE.value)}", file=sys.stderr)
+    compared = loop_agents.measure(_COMPARE.value, TURNS, _STEPS.value // TURNS)
+    tables = {"rows": bars(rows), "compared": loop_agents.bars(compared)}
+    report: dict[str, Any] = {
+        "rows": rows,
+        "compared": compared,
+        "bars": [bar for each in tables.values() for bar in each],
+        "cores": os.cpu_count(),
+    }
+    if _JSON.value:
+        print(json.dumps(report, indent=1))
+    else:
+        measured = [name for name in tables if report[name]]
+        print(*(table(report[n], columns(report[n]), tables[n]) for n in measured), sep="\n\n")
+
+
+def _rows_with_memories(sizes: list[int]) -> list[dict[str, Any]]:
+    """Returns the rows of agents with so many entries of each action."""
+    from benchmarks import loop_measure
 
     rows: list[dict[str, Any]] = []
-    for entries in map(int, _ENTRIES.value):
+    for entries in sizes:
         agents = [name for name in _AGENTS.value if name != "mfec" or entries <= MOST_FOR_MFEC]
         print(f"{entries:,} entries: {', '.join(agents)}", file=sys.stderr)
         measured = [
@@ -61,17 +88,13 @@ def main(argv: Sequence[str]) -> None:
             for subject in [loop_measure.Subject(name, entries) for name in agents]
             for num_envs in map(int, _NUM_ENVS.value)
         ]
-        for _ in range(loop_measure.TURNS):
+        for _ in range(TURNS):
             for row in measured:
-                row.turn(_STEPS.value // loop_measure.TURNS)
+                row.turn(_STEPS.value // TURNS)
         rows += [row.result() for row in measured]
         del measured
         gc.collect()  # frees the agents, which are in reference cycles, before the next ones
-    rows.sort(key=lambda row: _AGENTS.value.index(row["agent"]))
-    report: dict[str, Any] = {"rows": rows, "bars": bars(rows), "cores": os.cpu_count()}
-    print(
-        json.dumps(report, indent=1) if _JSON.value else table(rows, columns(rows), report["bars"])
-    )
+    return sorted(rows, key=lambda row: _AGENTS.value.index(row["agent"]))
 
 
 if __name__ == "__main__":

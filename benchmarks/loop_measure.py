@@ -27,7 +27,6 @@ GAME = "frostbite"  # all 18 actions do something in it
 NUM_ACTIONS = 18
 _STATES_PER_KEY = 1.6  # encoded states for each distinct key: some states repeat
 _REPLAY = 10_000  # states before the first update, so that samples miss the caches as in a run
-TURNS = 5  # of each row: a slow minute of the machine then affects all rows
 _WARM_UP = 250  # calls: traces the graphs; the first writes come after N = 100 steps
 _STALL_STEPS = 600  # agent steps; within them every action's memory is written
 
