@@ -4,6 +4,7 @@ GAME ?= Frostbite
 AGENT ?= nec
 FRAMES ?= 10000000
 SEED ?= 1
+SECONDS ?= 1800
 ARGS ?=
 
 # The lock was resolved for CPython 3.11; the first one found is used.
@@ -14,7 +15,7 @@ PYTHON311 ?= $(shell for p in python3.11 python3 python /usr/bin/python3.11 /usr
 BIN := .venv/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: help install train test lint unit cluster-test faults benchmark lock clean
+.PHONY: help install train demo test lint unit cluster-test faults fuzz soak benchmark lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,6 +37,11 @@ train: install  ## train: make train GAME=Pong FRAMES=2000000 [AGENT= SEED= ARGS
 	$(BIN)/python trainers/train_atari.py --game=$(GAME) --agent=$(AGENT) --frames=$(FRAMES) \
 	--seed=$(SEED) $(ARGS)
 
+demo: install  ## train CartPole for 8,000 steps, then watch it: what it decides, and what it remembers
+	$(BIN)/python trainers/train_gym.py --env=CartPole-v1 --frames=8000 --eval_episodes=5 --novideo \
+	--run_dir=runs/demo
+	$(BIN)/python trainers/watch.py --run_dir=runs/demo $(ARGS)
+
 test: lint unit  ## formatting, import rules, types and every test
 
 lint: install
@@ -50,18 +56,29 @@ unit: install
 cluster-test: install  ## a sweep on two Ray nodes with kills; two minutes on idle cores
 	$(BIN)/python -m pytest -n 0 -s tests/cluster/two_nodes.py
 
-faults: install  ## the attacks of tests/faults in their long form: 100 kills, 20 power cuts (needs root)
+faults: install  ## the attacks of tests/faults in their long form: 200 kills, 20 power cuts (needs root)
 	NEC_TF_LONG_FAULTS=1 $(BIN)/python -m pytest tests/faults -n 0 $(ARGS)
+
+fuzz: install  ## 10,000 random settings, manifests, arrays and observations, 200 damaged files
+	NEC_TF_FUZZ=10000 $(BIN)/python -m pytest tests/faults/test_fuzz.py -n 0 $(ARGS)
+
+soak: install  ## a run with constant eviction for SECONDS: memory is flat, recall above 0.99
+	$(BIN)/python -m benchmarks.soak --seconds=$(SECONDS) $(ARGS)
 
 benchmark: install  ## the tables of benchmarks/, with the rival libraries
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-benchmarks.txt
+	$(PYTHON311) -m venv .venv-sb3
+	.venv-sb3/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-sb3.txt
 	$(BIN)/python -m benchmarks.lookup
+	$(BIN)/python -m benchmarks.loop
 
 lock: install  ## resolve requirements*.in again
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 requirements.in -o requirements.txt
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 requirements-benchmarks.in \
 	-o requirements-benchmarks.txt
+	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 requirements-sb3.in \
+	-o requirements-sb3.txt
 
 clean:  ## remove .venv and caches, keep runs/
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-sb3 .pytest_cache .mypy_cache .ruff_cache

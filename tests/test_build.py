@@ -14,6 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+
+from nec_tf.runtime.version import VERSION
 
 ROOT = Path(__file__).parents[1]
 GUARD = re.compile(r"^if __name__ == ['\"]__main__['\"]:", re.MULTILINE)
@@ -181,6 +184,41 @@ def test_data_files_of_the_library_are_in_a_target_and_in_the_wheel(targets):
     patterns = project["tool"]["setuptools"]["package-data"]["nec_tf"]
     shipped = {file for file in data for p in patterns if matches(f"nec_tf/{p}", file)}
     assert set(data) - shipped == set(), "not in package-data of pyproject.toml"
+
+
+def test_every_package_and_the_programs_are_in_the_wheel():
+    inits = [f for f in repository_files() if f.endswith("/__init__.py")]
+    packages = {f.removesuffix("/__init__.py").replace("/", ".") for f in inits}
+    expected = {package for package in packages if package.split(".")[0] == "nec_tf"}
+    expected |= {"nec_tf._programs.trainers", "nec_tf._programs.export"}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert set(project["tool"]["setuptools"]["packages"]) == expected
+
+
+def test_versions_agree():
+    for file, pattern in [
+        ("CITATION.cff", r"^version: (\S+)$"),
+        ("CHANGELOG.md", r"^## \[(\d\S*)\]"),
+    ]:
+        found = re.search(pattern, (ROOT / file).read_text(), re.MULTILINE)
+        assert found, file
+        assert found[1] == VERSION, file
+
+
+def test_bounds_of_the_wheel_contain_the_versions_of_the_lock():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    optional = project["optional-dependencies"].values()
+    wanted = map(
+        Requirement, [*project["dependencies"], *(one for group in optional for one in group)]
+    )
+    locked = dict(
+        re.findall(r"^([\w-]+)(?:\[.*\])?==(\S+)", (ROOT / "requirements.txt").read_text(), re.M)
+    )
+    for requirement in wanted:
+        if requirement.name != "nec_tf":
+            bounds = {specifier.operator for specifier in requirement.specifier}
+            assert bounds == {">=", "<"}, requirement
+            assert locked[requirement.name] in requirement.specifier, requirement
 
 
 def test_a_forgotten_and_a_doubled_file_would_be_found():

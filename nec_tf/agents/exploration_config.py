@@ -3,7 +3,13 @@
 import dataclasses
 from typing import Any, Self
 
-from nec_tf.agents.settings import require, require_at_least_1, require_shares, setting
+from nec_tf.agents.settings import (
+    require,
+    require_at_least_1,
+    require_counts,
+    require_shares,
+    setting,
+)
 
 _EPSILON_FALLS = ("linear", "power")
 
@@ -53,6 +59,7 @@ class ExplorationConfig:
 
     def __post_init__(self) -> None:
         """Validates the settings."""
+        require_counts(self)
         require_at_least_1(self, "exploration_repeats")
         require_shares(self, "epsilon_start", "epsilon_end", "evaluation_epsilon")
         require(

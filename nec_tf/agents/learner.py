@@ -2,7 +2,9 @@
 
 import abc
 import collections
+import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
 from nec_tf.agents.n_step_driver import NStepDriver
+from nec_tf.runtime.errors import Diverged, UserError
 
 Observers = Sequence[Callable[[trajectory.Trajectory], Any]]
 
@@ -66,6 +69,17 @@ class Learner(abc.ABC):
         epsilon = float(exploration.epsilon_at(exploration.steps))
         return {"epsilon": epsilon, **self._metrics_from(sums)}
 
+    def _add_up(self, figures: dict[str, float]) -> None:
+        """Adds figures of an update, its loss among them, to the sums behind `metrics`.
+
+        Raises:
+            Diverged: A figure is NaN or infinite.
+        """
+        for name, value in figures.items():
+            if not math.isfinite(value):
+                raise Diverged(f"training diverged: {name} of an update is {value}.")
+            self._sums[name] += value
+
     @abc.abstractmethod
     def _metrics_from(self, sums: dict[str, float]) -> dict[str, float]:
         """Returns metrics, given what was summed up since the last call."""
@@ -78,6 +92,15 @@ class Learner(abc.ABC):
     def begin_evaluation(self, seed: int) -> None:
         """Seeds the random numbers of the evaluation policy."""
         self.agent.exploration.begin_evaluation(seed)
+
+    def keep_screens(self, folder: Path) -> None:
+        """Keeps screens of remembered states in a folder.
+
+        Raises:
+            UserError: The agent remembers none.
+        """
+        del folder
+        raise UserError("keep_screens is for agents with a memory: nec, mfec, mfec_vae")
 
     def finish_updates(self) -> None:  # noqa: B027  most learners compute no updates ahead
         """Applies all updates whose gradients are being computed; call it before saving."""

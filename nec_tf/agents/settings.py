@@ -6,6 +6,8 @@ from typing import Any
 
 from nec_tf.runtime.errors import UserError
 
+LARGEST_COUNT = 2**53  # exact as a float64, and sums of two fit in 64 bits
+
 
 def setting(default: Any, explanation: str) -> Any:
     """Returns a field of a configuration; the explanation says what it is and its origin."""
@@ -22,6 +24,14 @@ def require_at_least_1(config: Any, *names: str) -> None:
     """Validates that settings of a configuration are at least 1."""
     for name in names:
         require(getattr(config, name) >= 1, f"{name} must be at least 1", getattr(config, name))
+
+
+def require_counts(config: Any) -> None:
+    """Validates that whole numbers of a configuration are not beyond what arrays can count."""
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if isinstance(value, int):
+            require(value <= LARGEST_COUNT, f"{field.name} must be at most 2**53", value)
 
 
 def require_shares(config: Any, *names: str) -> None:

@@ -14,6 +14,7 @@ from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
+from nec_tf.environments.member_checks import Member
 from nec_tf.runtime.errors import UserError
 
 __all__ = ["GymnasiumEnvironment", "SingleGymnasiumEnvironment"]
@@ -71,6 +72,7 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
         self._observation_spec = _observation_spec(self._envs[0].observation_space)
         self._action_spec = _action_spec(self._envs[0].action_space)
         self._infos: list[dict[str, Any]] = [{} for _ in self._envs]
+        self._members = [Member(env, i, self._observation_spec) for i, env in enumerate(self._envs)]
         self._next_seeds: list[int | None]
         self.seed(seed)
 
@@ -127,6 +129,7 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
         self._envs = tuple(self._envs[i] for i in members)
         self._factories = [self._factories[i] for i in members]
         self._infos = [self._infos[i] for i in members]
+        self._members = [self._members[i] for i in members]
         self._next_seeds = [self._next_seeds[i] for i in members]
         self._current_time_step = ts.TimeStep(*(part[members] for part in self.current_time_step()))
         return self._current_time_step
@@ -218,12 +221,21 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
         """
         if ended:
             return ts.StepType.FIRST, 0.0, 1.0, self._reset_member(i)
-        observation, reward, terminated, truncated, self._infos[i] = self._envs[i].step(action)
+        member = self._members[i]
+        member.begin_step()
+        with member.noted():
+            observation, reward, terminated, truncated, self._infos[i] = self._envs[i].step(action)
+        member.check_reward(reward)
+        member.check_observation(observation)
         step_type = ts.StepType.LAST if terminated or truncated else ts.StepType.MID
         return step_type, reward, 0.0 if terminated else self._discount, observation
 
     def _reset_member(self, i: int) -> np.ndarray:
-        observation, self._infos[i] = self._envs[i].reset(seed=self._next_seeds[i])
+        member = self._members[i]
+        member.begin_episode()
+        with member.noted():
+            observation, self._infos[i] = self._envs[i].reset(seed=self._next_seeds[i])
+        member.check_observation(observation)
         self._next_seeds[i] = None
         return observation
 

@@ -1,5 +1,6 @@
 """Evaluation: whole episodes with the agent's own policy, in environments of their own."""
 
+import itertools
 import operator
 from collections.abc import Callable
 from pathlib import Path
@@ -8,11 +9,13 @@ from typing import Any, NamedTuple
 import imageio.v2 as imageio
 import numpy as np
 import tensorflow as tf
+from absl import logging
 from tf_agents.policies import tf_policy
 from tf_agents.trajectories import policy_step
 from tf_agents.trajectories import time_step as ts
 
 from nec_tf.agents.n_step_driver import numpy_action
+from nec_tf.experiments.settings import EVAL_MAX_STEPS
 from nec_tf.experiments.tasks import Task
 from nec_tf.runtime.errors import UserError
 
@@ -39,8 +42,15 @@ class Episode(NamedTuple):
 class Evaluator:
     """Plays evaluation episodes in parallel, with one forward pass for all unfinished ones."""
 
-    def __init__(self, task: Task, policy: tf_policy.TFPolicy, episodes: int) -> None:
-        """Makes an evaluator of `episodes` episodes."""
+    def __init__(
+        self,
+        task: Task,
+        policy: tf_policy.TFPolicy,
+        episodes: int,
+        max_steps: int = EVAL_MAX_STEPS,
+    ) -> None:
+        """Makes an evaluator of `episodes` episodes of at most `max_steps` agent steps."""
+        self._max_steps = max_steps
         self._task = task
         self._policy = policy
         self._episodes = episodes
@@ -71,7 +81,16 @@ class Evaluator:
         actions: list[list[int]] = [[] for _ in range(self._episodes)]
         members = np.arange(self._episodes)  # which episode is at which place of the batch
         playing = np.ones(self._episodes, bool)
-        while playing.any():
+        for step in itertools.count():
+            if not playing.any():
+                break
+            if step == self._max_steps:
+                logging.warning(
+                    "%d evaluation episode(s) were ended after %d steps (--eval_max_steps)",
+                    playing.sum(),
+                    step,
+                )
+                break
             before_step()
             if 2 * playing.sum() <= len(members):
                 places = np.flatnonzero(playing)

@@ -1,5 +1,6 @@
 """The training loop: act, learn, log, evaluate, save; for any agent and any task."""
 
+import dataclasses
 import functools
 import sys
 import time
@@ -10,12 +11,14 @@ from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 from tqdm import tqdm
 
+from nec_tf.experiments import run_files
 from nec_tf.experiments.evaluation import EVALUATION_COLUMNS, Evaluator, record_video, summarise
 from nec_tf.experiments.evaluation_log import EvaluationLog, EvaluationRecord
 from nec_tf.experiments.metrics_log import MetricsLog
 from nec_tf.experiments.run import Run
+from nec_tf.experiments.run_files import SCREENS
 from nec_tf.experiments.stopping import StopRequest
-from nec_tf.runtime.errors import DamagedCheckpoint
+from nec_tf.runtime.errors import DamagedCheckpoint, Diverged
 from nec_tf.runtime.streams import Unbreakable
 
 _CHUNK = 50  # agent steps between two checks of what is due
@@ -27,9 +30,16 @@ class Experiment:
 
     def __init__(self, run: Run) -> None:
         """Opens the run's folder for writing."""
+        if run.settings.keep_screens:  # before the folder is written: it may be refused
+            run.learner.keep_screens(run.folder.path / SCREENS)
         run.folder.write_config()
         self._run = run
-        self._evaluator = Evaluator(run.task, run.learner.agent.policy, run.settings.eval_episodes)
+        self._evaluator = Evaluator(
+            run.task,
+            run.learner.agent.policy,
+            run.settings.eval_episodes,
+            run.settings.eval_max_steps,
+        )
         self._returns = EpisodeReturns()
         self._stop = StopRequest()
         self._log = MetricsLog(
@@ -69,12 +79,35 @@ class Experiment:
                 return False
             except DamagedCheckpoint:
                 raise
+            except Diverged as error:
+                error.add_note(self._what_to_try())
+                raise
             except Exception as error:
                 self._save_after(error)
                 raise
             finally:
                 self._log.flush()
         return True
+
+    def _what_to_try(self) -> str:
+        """Returns what is kept of a run that diverged, and which settings may prevent it."""
+        newest = run_files.checkpoints(self._run.folder.path)
+        kept = (
+            f"The checkpoint from before it is {newest[-1]}."
+            if newest
+            else "There is no checkpoint."
+        )
+        rates = {
+            name: value
+            for name, value in dataclasses.asdict(self._run.config).items()
+            if name.endswith("learning_rate") and value
+        }
+        given = ", ".join(f"--{name} (now {value:g})" for name, value in rates.items())
+        advice = f"lower {given}, or " if rates else ""
+        return (
+            f"{kept} Nothing was saved after it. Try again in another --run_dir: {advice}scale the"
+            " rewards or observations of the environment to about 1"
+        )
 
     def _count_frames(self) -> int:
         """Adds the steps since the last call to the progress; returns them in frames."""
@@ -99,6 +132,9 @@ class Experiment:
         frames = f"{self._run.progress.frames:,} {self._run.task.unit}"
         try:
             self._save()
+        except Diverged as cause:  # NaN weights make NaN keys, which the memory refuses
+            cause.add_note(self._what_to_try())
+            raise cause from error
         except Exception as second:
             error.add_note(f"The run could not be saved at {frames} ({second}).")
         else:

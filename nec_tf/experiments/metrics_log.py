@@ -12,7 +12,7 @@ from nec_tf.experiments import durable
 from nec_tf.experiments.evaluation import EVALUATION_COLUMNS
 from nec_tf.memory.diagnostics import Diagnostics
 
-_OF_THE_MEMORY = ("memory", "known_states", *Diagnostics._fields)
+_OF_THE_MEMORY = ("memory", "known_states", "rebuilds", *Diagnostics._fields)
 
 
 class MetricsLog:

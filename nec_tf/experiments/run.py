@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from nec_tf.experiments import provenance
 from nec_tf.experiments.checkpoints import Checkpoints, State
 from nec_tf.experiments.memory_import import import_memories
 from nec_tf.experiments.registry import find_agent, make_learner
@@ -17,7 +18,8 @@ from nec_tf.experiments.run_folder import RunFolder
 from nec_tf.experiments.run_lock import RunLock
 from nec_tf.experiments.settings import Settings
 from nec_tf.experiments.tasks import Task, task_from
-from nec_tf.runtime.errors import UserError
+from nec_tf.runtime.errors import Diverged, UserError
+from nec_tf.runtime.folders import require_local_folder
 
 _RENAMED = {"seen_to": "handled_frames"}  # names in older checkpoints
 
@@ -70,6 +72,7 @@ class Run:
             UserError: The folder is of another configuration.
             DamagedCheckpoint: The newest checkpoint cannot be read.
         """
+        require_local_folder("run_dir", run_dir)
         self.task = task
         self.settings = settings
         self.config = config
@@ -80,7 +83,13 @@ class Run:
         tf.keras.utils.set_random_seed(settings.seed)
         tf.config.experimental.enable_op_determinism()
         self.environment = task.environment(settings.num_envs, settings.seed)
-        self.learner = make_learner(kind, task, self.environment, config, settings.seed)
+        try:
+            self.learner = make_learner(kind, task, self.environment, config, settings.seed)
+        except (MemoryError, OverflowError, tf.errors.ResourceExhaustedError) as error:
+            raise UserError(
+                "there is not enough memory for these settings: lower replay_capacity, key_size or"
+                " num_envs"
+            ) from error
         self._variables = tf.train.Checkpoint(**self.learner.trackables())
         self.checkpoints = Checkpoints(self.folder.path)
         self.progress = self._resume(checkpoint)
@@ -112,8 +121,21 @@ class Run:
         self.checkpoints.save_best(self._state())
 
     def _state(self) -> State:
+        self._require_finite()
         progress = dataclasses.asdict(self.progress)
         return State(self.progress.frames, self._variables, self.learner.arrays(), progress)
+
+    def _require_finite(self) -> None:
+        """Raises `Diverged` if a weight or a stored key or value is NaN or infinite.
+
+        The loss of the next update would show it, but the checkpoints kept would have it by then.
+        """
+        for name, part in self.learner.trackables().items():
+            variables = getattr(part, "variables", ())
+            for variable in () if callable(variables) else variables:
+                # A sum: no copy of a large table is made.
+                if variable.dtype.is_floating and not np.isfinite(tf.reduce_sum(variable)):
+                    raise Diverged(f"training diverged: {name} holds NaN or infinity.")
 
     def _resume(self, checkpoint: str) -> Progress:
         progress = self.checkpoints.load(self._variables, self._restore, checkpoint)
@@ -175,6 +197,7 @@ def import_into_run(run_dir: str | Path, memories: Sequence[str]) -> int:
         run = load_run(run_dir)
         own = {"run_dir": str(run_dir), "frames": run.progress.frames}
         entries = import_memories(run.learner.agent, memories, own)
+        provenance.note(run.folder.path)
         run.save()
     return entries
 

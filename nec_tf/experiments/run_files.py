@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from nec_tf.runtime.errors import UserError
+from nec_tf.runtime.folders import require_local_folder
 
 #: Checkpoints that can be loaded: the newest, and that of the best evaluation so far.
 CHECKPOINTS = ("newest", "best")
+#: Folder of kept screens in the folder of a run, see `nec_tf.replay.kept_screens`.
+SCREENS = "screens"
 
 
 def read_config(run_dir: Path) -> dict[str, Any]:
@@ -17,6 +20,7 @@ def read_config(run_dir: Path) -> dict[str, Any]:
     Raises:
         UserError: There is none.
     """
+    require_local_folder("run_dir", run_dir)
     path = run_dir / "config.json"
     if not path.exists():
         raise UserError(f"{run_dir} is not a run's folder: there is no {path}")

@@ -1,13 +1,16 @@
 """The folder of a run: its configuration. `checkpoints.py` and `metrics_log.py` have the rest."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 from nec_tf.experiments import durable
+from nec_tf.experiments.settings import Settings
 from nec_tf.runtime.errors import UserError
 
-_MAY_CHANGE = ("frames", "checkpoint_every_minutes")  # neither decides a number
+_DEFAULTS = {field.name: field.default for field in dataclasses.fields(Settings)}
+_MAY_CHANGE = ("frames", "checkpoint_every_minutes", "keep_screens")  # none decides a number
 
 
 class RunFolder:
@@ -45,7 +48,7 @@ class RunFolder:
             if before.get(name) != now.get(name)
             and name not in _MAY_CHANGE
             # A setting that is newer than the run, and is at its default, is no difference.
-            and (name in before or now[name])
+            and (name in before or (now[name] and now[name] != _DEFAULTS.get(name)))
         ]
         if different:
             raise UserError(

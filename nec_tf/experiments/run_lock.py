@@ -1,5 +1,6 @@
 """A lock on the folder of a run: one process trains in it at a time."""
 
+import contextlib
 import fcntl
 import os
 import socket
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from nec_tf.runtime.errors import UserError
+from nec_tf.runtime.folders import require_local_folder
 
 _FILE = "lock"
 # Seconds. A killed process with gigabytes of memory holds its lock until the kernel has freed them.
@@ -25,6 +27,7 @@ class RunLock:
         """Makes a lock that is not held yet."""
         self._folder = Path(run_dir)
         self._file: IO[str] | None = None
+        self._made: list[Path] = []  # folders that did not exist, innermost first
 
     def __enter__(self) -> "RunLock":
         """Takes the lock.
@@ -32,10 +35,16 @@ class RunLock:
         Raises:
             UserError: Another process holds it.
         """
-        self._folder.mkdir(parents=True, exist_ok=True)
-        file = (self._folder / _FILE).open("a+")
+        require_local_folder("run_dir", self._folder)
+        self._made = [
+            place for place in (self._folder, *self._folder.parents) if not place.exists()
+        ]
         give_up = time.monotonic() + _PATIENCE
-        while not _try_lock(file):
+        while True:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            file = (self._folder / _FILE).open("a+")
+            if _try_lock(file) and _is_at(file, self._folder / _FILE):
+                break
             if time.monotonic() > give_up:
                 file.seek(0)
                 holder = file.read().strip() or "unknown"
@@ -44,6 +53,7 @@ class RunLock:
                     f"{self._folder} is in use: another process ({holder}) trains in it. Stop that"
                     " one (Ctrl-C or kill saves a checkpoint), or choose another --run_dir"
                 )
+            file.close()
             time.sleep(_PAUSE)
         file.truncate(0)
         file.write(f"pid {os.getpid()} on {socket.gethostname()}\n")
@@ -52,10 +62,28 @@ class RunLock:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Releases the lock. The file stays: removing it would let two processes lock two files."""
+        """Releases the lock. The file stays, unless nothing else was written to a new folder."""
         if self._file is not None:
+            self._remove_if_unused()
             self._file.close()
             self._file = None
+
+    def _remove_if_unused(self) -> None:
+        """Removes the folders that were made for a command that was then refused."""
+        if not self._made or [path.name for path in self._folder.iterdir()] != [_FILE]:
+            return
+        (self._folder / _FILE).unlink()
+        with contextlib.suppress(OSError):  # another process put something into it
+            for place in self._made:
+                place.rmdir()
+
+
+def _is_at(file: IO[str], path: Path) -> bool:
+    """Returns whether an open file is still the one at `path`: its holder may have removed it."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _try_lock(file: IO[str]) -> bool:

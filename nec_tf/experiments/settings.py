@@ -22,7 +22,11 @@ PRESETS: dict[str, dict[str, Any]] = {
         "log_every_frames": 1_000,
     },
 }
-_SEEDS = 2**32  # NumPy's global random numbers take no larger ones
+#: Nearly four times the paper's limit of 108,000 frames (27,000 steps) of an Atari game.
+EVAL_MAX_STEPS = 100_000
+_MOST_ENVS = 10_000  # of one process; more would be made for hours before memory runs out
+#: Seeds are below this.
+SEEDS = 2**32  # NumPy's global random numbers take no larger ones
 _EVERY_PRESET = {"agent": "nec", "seed": 1, "num_envs": 1, "eval_episodes": 30, "video": True}
 
 
@@ -52,6 +56,15 @@ class Settings:
     checkpoint_every_minutes: float = _explained(
         "Most minutes between checkpoints; 0 for checkpoints by frames only", default=10.0
     )
+    keep_screens: bool = _explained(
+        "Keep a compressed screen of every remembered state in screens/, for watch.py; changes no"
+        " number of the run",
+        default=False,
+    )
+    eval_max_steps: int = _explained(
+        "Most agent steps of an evaluation episode; an environment may be endless",
+        default=EVAL_MAX_STEPS,
+    )
 
     @classmethod
     def preset(cls, name: str, **given: Any) -> Self:
@@ -67,15 +80,20 @@ class Settings:
             "eval_episodes",
             "checkpoint_every_frames",
             "log_every_frames",
+            "eval_max_steps",
         ):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.num_envs > _MOST_ENVS:
+            raise UserError(f"num_envs must be at most {_MOST_ENVS}, not {self.num_envs}")
+        if self.eval_episodes > _MOST_ENVS:  # all are played in parallel
+            raise UserError(f"eval_episodes must be at most {_MOST_ENVS}, not {self.eval_episodes}")
         if not 0.0 <= self.checkpoint_every_minutes < math.inf:
             raise UserError(
                 "checkpoint_every_minutes must be finite and not negative, not"
                 f" {self.checkpoint_every_minutes}"
             )
-        if not 0 <= self.seed < _SEEDS:
+        if not 0 <= self.seed < SEEDS:
             raise UserError(f"seed must be at least 0 and below 2**32, not {self.seed}")
 
 

@@ -11,13 +11,12 @@ import numpy as np
 import tensorflow as tf
 from tf_agents.specs import array_spec
 
-from nec_tf.environments import atari, games
+from nec_tf.environments import games
 from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
 from nec_tf.experiments.run_files import gym_task_name
 from nec_tf.networks import encoders
 from nec_tf.runtime.errors import UserError, did_you_mean
 
-PROTOCOLS = {"paper": atari.PAPER, "machado": atari.MACHADO}
 ENCODERS = ("auto", "cnn", "mlp")
 TASK_OPTIONS = ("protocol", "encoder")
 # The network of runs that recorded no encoder: an MLP that does not scale pixels.
@@ -92,10 +91,13 @@ def find_task(name: str, **options: str) -> Task:
 
 def atari_task(name: str, protocol: str = "paper") -> Task:
     """Returns an Atari game by its name, `Frostbite`, `frostbite` or `ms_pacman`."""
+    from nec_tf.environments import atari  # the emulator is optional
+
     game = games.find_game(name)
-    if protocol not in PROTOCOLS:
-        raise UserError(f"protocol must be {' or '.join(PROTOCOLS)}, not {protocol!r}")
-    rules = PROTOCOLS[protocol]
+    protocols = {"paper": atari.PAPER, "machado": atari.MACHADO}
+    if protocol not in protocols:
+        raise UserError(f"protocol must be {' or '.join(protocols)}, not {protocol!r}")
+    rules = protocols[protocol]
 
     def make_env(evaluation: bool) -> gymnasium.Env:
         return atari.make_atari(
@@ -128,8 +130,7 @@ def gym_task(env_id: str, encoder: str = "auto") -> Task:
     if encoder not in (*ENCODERS, _UNSCALED):
         raise UserError(f"encoder must be {', '.join(ENCODERS)}, not {encoder!r}")
     spec = _find_spec(env_id)
-    with _make(spec) as env:
-        renders = "rgb_array" in env.metadata.get("render_modes", ())
+    renders = _renders(spec)
 
     def make_env(evaluation: bool) -> gymnasium.Env:
         del evaluation
@@ -188,6 +189,20 @@ def _make(spec: gymnasium.envs.registration.EnvSpec, **arguments: Any) -> gymnas
         return gymnasium.make(spec, **arguments)
     except gymnasium.error.Error as error:  # a package that is not installed, or a retired version
         raise UserError(f"environment {spec.id!r} cannot be made: {error}") from error
+
+
+def _renders(spec: gymnasium.envs.registration.EnvSpec) -> bool:
+    """Returns whether an environment can be built to render to arrays."""
+    with _make(spec) as env:
+        if "rgb_array" not in (env.metadata or {}).get("render_modes", ()):
+            return False
+    try:
+        _make(spec, **_rendering(True)).close()
+    except TypeError as error:
+        if "render_mode" not in str(error):
+            raise
+        return False  # it lists the mode and takes no such argument
+    return True
 
 
 def _rendering(renders: bool) -> dict[str, str]:

@@ -116,7 +116,8 @@ class TrainedRun:
         if video:
             require_video(self.task, Path(video))
         self._run.learner.begin_evaluation(seed)
-        played = Evaluator(self.task, self.agent.policy, episodes).play(seed, on_finished)
+        limit = self._run.settings.eval_max_steps
+        played = Evaluator(self.task, self.agent.policy, episodes, limit).play(seed, on_finished)
         if video:
             record_video(self.task, max(played), Path(video))
         return Evaluation(played, summarise(self.task, played))

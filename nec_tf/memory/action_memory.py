@@ -90,7 +90,11 @@ class ActionMemory:
         states = self._tables.read(self._tables.state_ids, rows)
         self.row_by_state = dict(zip(states.tolist(), rows.tolist(), strict=True))
         self.evictions.clear()
-        self.index.rebuild(self._read_keys(rows))
+        self.rebuild_index()
+
+    def rebuild_index(self) -> None:
+        """Replaces the content of the index by the keys in the tables."""
+        self.index.rebuild(self._read_keys(self.rows))
 
     def _read_keys(self, rows: np.ndarray) -> np.ndarray:
         return self._tables.read(self._tables.keys, rows)

@@ -3,10 +3,10 @@
 The graph calls this through `tf.py_function`. Here is what needs Python: neighbour search, known
 states and eviction.
 
-Threads. One thread changes the memory. Other threads may look up at the same time, between
-`begin_reading` and `end_reading`; while they do, every method that changes keys, values or an index
-raises `RuntimeError` before it changes anything. Stamps are not part of this rule: acting stamps
-the neighbours it uses while updates read, and updates do not read stamps.
+Threads. Changes of several threads take turns. Threads may look up beside a thread that changes the
+memory only between `begin_reading` and `end_reading`; while they do, every method that changes
+keys, values or an index raises `RuntimeError` before it changes anything. Stamps are not part of
+this rule: acting stamps the neighbours it uses while updates read, and updates do not read stamps.
 """
 
 import math
@@ -54,6 +54,7 @@ class MemoryStore:
         self._invalid = False
         self._readers = 0
         self._lock = threading.Lock()
+        self._changing = threading.RLock()  # held by the thread that changes the memory
 
     @property
     def sizes(self) -> np.ndarray:
@@ -112,12 +113,22 @@ class MemoryStore:
 
     def sync(self) -> None:
         """Brings the indices up to date with the tables, if enough has changed."""
-        if self._invalid:
+        with self._changing:
+            if self._invalid:
+                self.require_no_readers()
+                self._restore()
+            elif len(self._moved) >= self._memories[0].index.refresh_after:
+                self.require_no_readers()
+                self._refresh(self._moved.take())
+
+    def rebuild_index(self, action: int) -> None:
+        """Rebuilds the index of one action from its keys in the tables."""
+        with self._changing:
             self.require_no_readers()
-            self._restore()
-        elif len(self._moved) >= self._memories[0].index.refresh_after:
-            self.require_no_readers()
-            self._refresh(self._moved.take())
+            self.sync()
+            rows = self._memories[action].rows
+            self._tables.put(self._tables.drift, rows, np.zeros(len(rows)))
+            self._memories[action].rebuild_index()
 
     def neighbours(self, queries: np.ndarray, actions: np.ndarray | None, p: int) -> np.ndarray:
         """Returns the rows of the nearest keys.
@@ -155,9 +166,11 @@ class MemoryStore:
         far = drift > tolerances.min()  # mostly none; then no action is read
         if far.any():
             actions = self._tables.read(self._tables.actions, rows[far])
-            self._moved.add(rows[far][drift[far] > tolerances[actions]])
+            with self._changing:
+                self._moved.add(rows[far][drift[far] > tolerances[actions]])
         if self._recognise_by_key:
-            self._outdated_ids.add(rows[drift > 0])
+            with self._changing:
+                self._outdated_ids.add(rows[drift > 0])
 
     def write(
         self,
@@ -177,13 +190,14 @@ class MemoryStore:
         Returns:
             The number of entries whose states were known.
         """
-        self.require_no_readers()
-        self.sync()
-        if state_ids is None:
-            self._update_ids(self._outdated_ids.take())
-            state_ids = hash_states(keys)
-        batch = WriteBatch(self._tables, self._memories, self._capacity, self._update)
-        return batch.write(actions, keys, values, state_ids)
+        with self._changing:
+            self.require_no_readers()
+            self.sync()
+            if state_ids is None:
+                self._update_ids(self._outdated_ids.take())
+                state_ids = hash_states(keys)
+            batch = WriteBatch(self._tables, self._memories, self._capacity, self._update)
+            return batch.write(actions, keys, values, state_ids)
 
     def _refresh(self, rows: np.ndarray) -> None:
         """Sends moved keys to the indices."""

@@ -12,6 +12,10 @@ class DamagedCheckpoint(Exception):
     """A checkpoint that cannot be read or written."""
 
 
+class Diverged(Exception):
+    """Training produced NaN or infinity; what was learned since the last checkpoint is useless."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Returns "did you mean ...?" with the nearest of the known names, "" if none is near."""
     by_lower_case = {one.lower(): one for one in known}

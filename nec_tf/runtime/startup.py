@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from absl import flags
 
 from nec_tf.runtime import streams
-from nec_tf.runtime.errors import DamagedCheckpoint, UserError
+from nec_tf.runtime.errors import DamagedCheckpoint, Diverged, UserError
 
 _TUNABLES = "GLIBC_TUNABLES"
 _GIN_CONTEXT = "\n  In call to configurable"  # gin adds it to errors of configurations
@@ -89,8 +89,8 @@ def guarded(main: Callable[[], None], required: Sequence[str] = ()) -> Callable[
         except UserError as error:
             notes = getattr(error, "__notes__", [])
             _exit(2, " ".join([str(error).split(_GIN_CONTEXT)[0], *notes]))
-        except DamagedCheckpoint as error:
-            _exit(1, str(error))
+        except (DamagedCheckpoint, Diverged) as error:
+            _exit(1, " ".join([str(error), *getattr(error, "__notes__", [])]))
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
                 raise

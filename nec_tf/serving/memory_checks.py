@@ -35,6 +35,8 @@ def require_manifest(path: Path, manifest: Any) -> None:
         value = configuration.get(name)
         valid = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
         require(valid, f"{path}: {name} must be an integer from 1 to {most}, not {value!r}")
+    by_key = configuration.get("recognise_by_key")
+    require(isinstance(by_key, bool), f"{path}: recognise_by_key must be true or false")
     for name in (*COLUMNS, "counts"):
         require(name in columns, f"{path} has no column {name}")
     for name, column in columns.items():
@@ -62,6 +64,9 @@ def read_column(folder: Path, name: str, column: dict[str, Any]) -> np.ndarray:
     require(found == stated, f"{path} has shape and dtype {found}, and the manifest says {stated}")
     kind = "iu" if name in _INTEGERS else "f"
     require(array.dtype.kind in kind, f"{path} has the dtype {array.dtype}, which cannot be used")
+    wanted = {"keys": 2}.get(name, 1)
+    fits = name.startswith("encoder/") or array.ndim == wanted
+    require(fits, f"{path} has {array.ndim} dimension(s) instead of {wanted}")
     return array
 
 
@@ -69,7 +74,7 @@ def require_counts(folder: Path, manifest: dict[str, Any], arrays: dict[str, np.
     """Checks that lengths, counts and the number of entries agree."""
     entries = manifest.get("entries")
     lengths = {name: len(arrays[name]) for name in COLUMNS}
-    agree = set(lengths.values()) == {entries}
+    agree = all(length == entries for length in lengths.values())
     require(agree, f"{folder}: the manifest says {entries} entries, the columns have {lengths}")
     configuration = manifest["configuration"]
     key_shape = (entries, configuration["key_size"])

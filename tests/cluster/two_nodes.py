@@ -20,8 +20,9 @@ import pytest
 from processes import alive
 from ray.cluster_utils import Cluster
 
-from nec_tf.experiments.sweep.plan import ROOT, make_trials
+from nec_tf.experiments.sweep.plan import make_trials
 
+ROOT = Path(__file__).parents[2]
 GAMES, AGENTS, SEEDS, FRAMES = "breakout,frostbite", "nec,mfec", "1-2", 4_000
 LEARNING = "learning_starts=100"  # or NEC would not learn in 1,000 steps
 FLAGS = (

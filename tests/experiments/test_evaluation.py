@@ -116,3 +116,16 @@ def test_a_film_can_be_a_gif(tmp_path):
     pictures = film(tmp_path, "film.gif")
     assert 1 < len(pictures) <= 21  # it leaves out pictures that do not change
     assert pictures[0].shape == (210, 160, 3)
+
+
+def test_an_endless_episode_ends_at_the_limit(caplog):
+    task = tasks.gym_task("CartPole-v1")
+    with task.environment(1, seed=1) as environment:
+        policy = random_tf_policy.RandomTFPolicy(
+            tensor_spec.from_spec(environment.time_step_spec()),
+            tensor_spec.from_spec(environment.action_spec()),
+        )
+    played = evaluation.Evaluator(task, policy, 3, max_steps=4).play(1)
+    assert [len(episode.actions) for episode in played] == [4, 4, 4]
+    assert [episode.score for episode in played] == [4.0, 4.0, 4.0]
+    assert "3 evaluation episode(s) were ended after 4 steps" in caplog.text

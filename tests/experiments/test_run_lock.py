@@ -55,3 +55,18 @@ def test_the_lock_is_free_after_the_run(tmp_path):
         pass
     with RunLock(tmp_path):
         pass
+
+
+def test_a_command_that_is_refused_leaves_no_folder(tmp_path):
+    with pytest.raises(UserError), RunLock(tmp_path / "runs" / "run"):
+        raise UserError("refused")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_was_there_or_is_used_stays(tmp_path):
+    with RunLock(tmp_path):
+        pass
+    with RunLock(tmp_path / "new"):
+        (tmp_path / "new" / "config.json").touch()
+    assert (tmp_path / "lock").exists()
+    assert (tmp_path / "new" / "lock").exists()

@@ -1,7 +1,9 @@
 import sys
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from nec_tf.experiments import tasks
 from nec_tf.networks import encoders
@@ -193,3 +195,22 @@ def test_an_option_of_the_other_kind_is_refused():
     with pytest.raises(UserError, match="encoder cannot be set for Pong"):
         tasks.find_task("Pong", encoder="cnn")
     assert tasks.find_task("Pong", protocol="machado").description["protocol"] == "machado"
+
+
+class ListsRendering(gymnasium.Env):
+    """Lists a render mode that its constructor does not take."""
+
+    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012
+    observation_space = spaces.Box(0, 1, (2,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self):
+        pass
+
+
+def test_an_environment_that_takes_no_render_mode_is_played_without_videos():
+    gymnasium.register("ListsRendering-v0", ListsRendering)
+    try:
+        assert not tasks.gym_task("ListsRendering-v0").renders
+    finally:
+        del gymnasium.registry["ListsRendering-v0"]

@@ -68,3 +68,50 @@ def test_a_run_starts_without_standard_streams(tmp_path):
     closed = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command]
     subprocess.run(closed, env=runs.environment(), timeout=200, check=True)
     assert int(runs.rows(run_dir)[-1]["frames"]) >= 200
+
+
+WRITES = 50 if runs.LONG else 2
+
+
+def test_kills_while_a_checkpoint_is_written(tmp_path):
+    rng = random.Random(3)
+    run_dir = tmp_path / "run"
+    unfinished = run_dir / "checkpoints" / "unfinished"
+    for _ in range(WRITES):
+        process = runs.start(run_dir, 10_000_000)
+        deadline = time.monotonic() + 120
+        while not unfinished.exists() or rng.random() < 0.5:
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        process.kill()
+        process.communicate()
+        assert_no_row_is_lost(run_dir)
+    reached = runs.rows(run_dir)[-1]["frames"]
+    done = runs.finish(run_dir, int(reached) + 200)
+    assert done.returncode == 0, done.stderr
+    assert_no_row_is_lost(run_dir)
+
+
+def test_kills_while_a_run_resumes(tmp_path):
+    """From opening the folder to the first row of the new session."""
+    rng = random.Random(4)
+    run_dir = tmp_path / "run"
+    assert runs.finish(run_dir, 300).returncode == 0
+    before = runs.rows(run_dir)
+    for _ in range(WRITES):
+        lock = (run_dir / "lock").read_bytes()
+        process = runs.start(run_dir, 10_000_000)
+        deadline = time.monotonic() + 120
+        while (run_dir / "lock").read_bytes() == lock:
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        time.sleep(rng.uniform(0.0, 3.0))
+        process.kill()
+        process.communicate()
+        assert runs.rows(run_dir)[: len(before)] == before
+        assert_no_row_is_lost(run_dir)
+    done = runs.finish(run_dir, int(runs.rows(run_dir)[-1]["frames"]) + 200)
+    assert done.returncode == 0, done.stderr
+    assert_no_row_is_lost(run_dir)

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from nec_tf.runtime import programs
+
 ROOT = Path(__file__).parents[2]
 QUICK = (
     "--learning_starts=40",
@@ -222,7 +224,8 @@ def test_help_imports_no_tensorflow_and_explains_the_flags_of_the_examples(progr
         [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, env=environment
     )
     assert "imported False" in done.stdout, done.stderr
-    examples = re.findall(rf"python {program}.*", source)
+    command = next(name for name, file in programs.commands().items() if file == ROOT / program)
+    examples = re.findall(rf"(?:python {program}|nec-tf {command}) .*", source)
     flags = set(re.findall(r"--([a-z_]+)=", " ".join(examples)))
     assert examples
     for flag in flags:

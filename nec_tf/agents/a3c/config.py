@@ -1,9 +1,10 @@
 """The settings of A3C, each with its origin.
 
-[A3C] is Mnih et al. (2016), feed-forward agent on Atari. [Mnih] are answers of its first author by
-mail, published in github.com/miyosuda/async_deep_reinforce/issues/1 and in the wiki of
-github.com/muupan/async-rl. [ChainerRL] is the reproduction of 54 games in
-github.com/chainer/chainerrl/pull/433. [ours] was chosen here.
+[A3C] is Mnih et al. (2016), feed-forward agent on Atari, as quoted in the review of
+github.com/chainer/chainerrl/pull/433 and coded there (`examples/atari/reproduction/a3c`). [Mnih]
+are answers of its first author by mail, published in
+github.com/miyosuda/async_deep_reinforce/issues/1 and, as github.com/muupan/async-rl/issues/28
+quotes it, in the wiki of that project. [ChainerRL] is that reproduction. [ours] was chosen here.
 """
 
 import dataclasses
@@ -13,6 +14,7 @@ import gin
 
 from nec_tf.agents.settings import (
     require_at_least_1,
+    require_counts,
     require_finite_above_0,
     require_finite_at_least_0,
     require_shares,
@@ -59,6 +61,7 @@ class A3cConfig:
 
     def __post_init__(self) -> None:
         """Validates the settings."""
+        require_counts(self)
         require_at_least_1(self, "key_size", "t_max", "annealing_steps")
         require_shares(self, "discount", "rmsprop_decay")
         require_finite_at_least_0(self, "learning_rate", "entropy_weight", "value_loss_weight")

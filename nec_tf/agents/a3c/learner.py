@@ -13,7 +13,6 @@ from tf_agents.typing import types
 
 from nec_tf.agents.a3c.agent import A3cAgent
 from nec_tf.agents.a3c.config import A3cConfig
-from nec_tf.agents.a3c.loss import A3cLoss
 from nec_tf.agents.a3c.policy import ALGORITHM
 from nec_tf.agents.a3c.processes import ProcessWorkers
 from nec_tf.agents.a3c.worker import InProcess, Played, Worker
@@ -80,7 +79,7 @@ class A3cLearner(Learner):
         play = self._play_in_turn if in_turn else self._play_in_processes
         played = play(environment, num_steps, time_step is None)
         for part in played:
-            self._add_up(part.sums)
+            self._add_up(part.sums._asdict())
         for i in range(num_steps):
             step = tf.nest.map_structure(
                 lambda *parts, i=i: np.stack([part[i] for part in parts]),
@@ -125,7 +124,7 @@ class A3cLearner(Learner):
             row = tf.nest.map_structure(lambda part, i=member: part[i : i + 1], step)
             if worker.update_due:
                 worker.update(ts.TimeStep(row.step_type, row.reward, row.discount, row.observation))
-                self._add_up(worker.take_sums())
+                self._add_up(worker.take_sums()._asdict())
             worker.append(row)
 
     def metrics(self) -> dict[str, float]:
@@ -173,7 +172,3 @@ class A3cLearner(Learner):
         if states is None or len(states) != count:
             return self.agent.split_generator(count)
         return [tf.random.Generator.from_state(state, ALGORITHM) for state in states]
-
-    def _add_up(self, sums: A3cLoss) -> None:
-        for name, value in sums._asdict().items():
-            self._sums[name] += value

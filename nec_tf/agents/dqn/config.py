@@ -20,6 +20,11 @@ from nec_tf.agents.settings import (
 class DqnConfig(ExplorationConfig):
     """Settings of Nature DQN, Extended Data Table 1; what it calls a frame is a step here.
 
+    Compared with the authors' Lua code (github.com/kuz/DeepMind-Atari-Deep-Q-Learner, `run_gpu`)
+    and with DQN Zoo (github.com/google-deepmind/dqn_zoo, `dqn/run_atari.py`). Both count the period
+    of the target in steps where the table says updates. In DQN Zoo epsilon begins to fall with the
+    first update, 50,000 steps later than here.
+
     >>> DqnConfig().batch_size
     32
     """
@@ -29,7 +34,9 @@ class DqnConfig(ExplorationConfig):
     replay_capacity: int = setting(1_000_000, "steps in the replay memory [Nature DQN]")
     batch_size: int = setting(32, "steps of a minibatch [Nature DQN]")
     update_period: int = setting(4, "steps between updates [Nature DQN]")
-    target_period: int = setting(10_000, "updates between copies to the target [Nature DQN]")
+    target_period: int = setting(
+        2_500, "updates between copies to the target [10,000 steps: DQN's code, Dopamine, DQN Zoo]"
+    )
     learning_rate: float = setting(2.5e-4, "learning rate of the network [Nature DQN]")
     learning_starts: int = setting(50_000, "steps before the first update [Nature DQN]")
     rmsprop_decay: float = setting(0.95, "decay of mean and mean square [Nature DQN]")

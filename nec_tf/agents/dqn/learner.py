@@ -69,8 +69,7 @@ class DqnLearner(Learner):
         period = self._config.update_period
         if before >= self._config.learning_starts:  # the steps before have a successor now
             for _ in range(self._steps // period - before // period):
-                self._sums["updates"] += 1
-                self._sums["loss"] += self._update()
+                self._add_up({"updates": 1.0, "loss": self._update()})
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Returns what is saved beside the checkpoint: replay, random state and step counter."""

@@ -11,11 +11,18 @@ from nec_tf.agents.settings import require, require_at_least_1, require_shares, 
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class QStarLambdaConfig(DqnConfig):
-    """Q*(lambda): the network, optimizer, exploration and budget of updates are Nature DQN's."""
+    """Q*(lambda): the network, optimizer, exploration and budget of updates are Nature DQN's.
 
-    sequence_length: int = setting(16, "steps of a replayed sequence [Munos et al.]")
-    batch_size: int = setting(2, "sequences of a minibatch: 32 steps in all [Nature DQN]")
-    trace_decay: float = setting(1.0, "lambda; 0 makes one-step returns [Munos et al.]")
+    [Munos] is appendix F of Munos et al. (2016), seen in a reader's notes only. It compares
+    Q*(lambda) and Retrace(lambda) with DQN at equal minibatches: 4 sequences of 16 steps, 64 steps.
+    Q*(lambda) learns with lambda up to 0.5 and fails above.
+    """
+
+    sequence_length: int = setting(16, "steps of a replayed sequence [Munos]")
+    batch_size: int = setting(2, "sequences of a minibatch: 32 steps in all, as in DQN [ours]")
+    trace_decay: float = setting(
+        0.5, "lambda; 0 makes one-step returns [Munos: the largest with which it learns]"
+    )
 
     def __post_init__(self) -> None:
         """Validates the settings."""
@@ -34,6 +41,7 @@ class QStarLambdaConfig(DqnConfig):
 class RetraceLambdaConfig(QStarLambdaConfig):
     """Retrace(lambda): as Q*(lambda), for a target policy with a share of random actions."""
 
+    trace_decay: float = setting(1.0, "lambda; 0 makes one-step returns [Munos]")
     target_epsilon: float = setting(
         0.1, "share of random actions of the target policy pi [ours: the final epsilon of mu]"
     )

@@ -36,7 +36,11 @@ class MfecVaeLearner(MfecLearner):
         self._observations.extend(np.asarray(step.observation))
         if len(self._observations) >= self._config.vae_steps:
             vae = Vae(self.agent.embedding, self._seed)
-            vae.train(self._stack(self._observations), self._config.vae_updates, self._seed)
+            losses = vae.train(
+                self._stack(self._observations), self._config.vae_updates, self._seed
+            )
+            if losses:
+                self._add_up({"vae_loss": losses[-1]})  # NaN stays NaN to the last one
             self._observations = None
 
     def arrays(self) -> dict[str, np.ndarray]:

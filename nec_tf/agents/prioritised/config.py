@@ -19,27 +19,33 @@ from nec_tf.agents.settings import (
 class PrioritisedConfig(DqnConfig):
     """The proportional variant on tuned Double DQN; all else is as in Nature DQN.
 
-    Tuned Double DQN is that of van Hasselt et al. (2016), on which Schaul et al. (2016) build.
+    [Schaul] are settings of Schaul et al. (2016) as their co-author Quan implements them in
+    `prioritized/run_atari.py` of github.com/google-deepmind/dqn_zoo, where frames are counted and 4
+    of them are a step. [baselines] is `deepq` of github.com/openai/baselines.
     """
 
     learning_rate: float = setting(
-        2.5e-4 / 4, "learning rate of the network [Schaul et al.: a quarter of Nature DQN's]"
+        2.5e-4 / 4, "learning rate of the network, a quarter of DQN's [Schaul]"
+    )
+    rmsprop_epsilon: float = setting(
+        0.01 / 32**2 / 4**2,
+        "inside the root; keeps the largest step of a weight as in DQN [Schaul]",
     )
     target_period: int = setting(
-        30_000, "updates between copies to the target [van Hasselt et al., tuned]"
+        7_500, "updates between copies to the target, 30,000 steps [Schaul]"
     )
-    epsilon_end: float = setting(0.01, "final share of random actions [van Hasselt et al., tuned]")
+    epsilon_end: float = setting(0.01, "final share of random actions [Schaul]")
     priority_exponent: float = setting(
-        0.6, "alpha: 0 draws uniformly, 1 in proportion to the TD error [Schaul et al.]"
+        0.6, "alpha: 0 draws uniformly, 1 in proportion to the TD error [Schaul]"
     )
     priority_floor: float = setting(
-        1e-6, "added to the TD error, so that every step can be drawn [ours]"
+        1e-6, "added to the TD error, so that every step can be drawn [baselines]"
     )
     importance_exponent: float = setting(
-        0.4, "initial beta, the share of the correction for drawing by priority [Schaul et al.]"
+        0.4, "initial beta, the share of the correction for drawing by priority [Schaul]"
     )
     importance_until: int = setting(
-        50_000_000, "step at which beta reaches 1 [Schaul et al.: the end, 200M frames]"
+        50_000_000, "step at which beta reaches 1, the end of 200M frames [Schaul]"
     )
 
     def __post_init__(self) -> None:

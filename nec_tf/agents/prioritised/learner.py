@@ -56,7 +56,6 @@ class PrioritisedLearner(DqnLearner):
         steps = self.replay.draw(self._rng, self._config.batch_size)
         weights = self.replay.importance_weights(steps, self.importance_exponent)
         info = self._train(self.replay.get(steps), weights)
-        # TD errors are clipped to [-1, 1], as in section 4 of the paper.
-        errors = np.minimum(np.abs(info.extra.td_error.numpy()), 1.0)
-        self.replay.set_priorities(steps, errors.astype(np.float64) + self._config.priority_floor)
+        errors = np.abs(info.extra.td_error.numpy()).astype(np.float64)
+        self.replay.set_priorities(steps, errors + self._config.priority_floor)
         return float(info.loss)

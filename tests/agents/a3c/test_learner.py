@@ -255,7 +255,7 @@ def mean_return(learner, episodes, seed):
 
 
 def test_asynchronous_workers_learn_to_balance_a_pole():
-    """Random play keeps it up for about 22 steps; A3C has to for 80, of at most 500."""
+    """20 episodes: random play scores about 22, the threshold is 80, learning rate 0 scores 18."""
     environment, learner = make(cartpole, A3cConfig.small(), seed=1)
     assert not learner.agent.config.deterministic
     assert mean_return(learner, 20, seed=1) < 40

@@ -82,7 +82,7 @@ def test_the_loss_is_weighted_by_importance():
     assert half == pytest.approx(full / 2, rel=1e-5)
 
 
-def test_an_update_gives_the_steps_drawn_their_clipped_errors_as_priorities():
+def test_an_update_gives_the_steps_drawn_their_errors_as_priorities():
     _, learner = make(dataclasses.replace(SMALL, priority_exponent=1.0, batch_size=6))
     environment = GymnasiumEnvironment([Counting(1000)], seed=0)
     drive(environment, learner, 20)  # no update yet
@@ -93,7 +93,7 @@ def test_an_update_gives_the_steps_drawn_their_clipped_errors_as_priorities():
     loss = float(loss_of(learner, learner.replay.get(steps), weights).loss)
     assert learner._update() == pytest.approx(loss, rel=1e-5)
     found = learner.replay._tree.weights[steps]
-    np.testing.assert_allclose(found, np.minimum(np.abs(errors), 1) + 1e-6, rtol=1e-4)
+    np.testing.assert_allclose(found, np.abs(errors) + 1e-6, rtol=1e-4)
 
 
 def test_the_correction_grows_from_its_initial_value_to_1():

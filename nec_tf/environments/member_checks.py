@@ -1,0 +1,92 @@
+"""Checks of what a Gymnasium environment returns; errors say which one, and when."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium
+import numpy as np
+from tf_agents.specs import array_spec
+
+from nec_tf.runtime.errors import UserError
+
+_LARGEST = np.finfo(np.float32).max  # observations and rewards become float32
+
+
+def _as_array(observation: Any) -> np.ndarray:
+    """Returns an array of numbers, or of objects if it is something else, such as ragged lists."""
+    try:
+        return np.asarray(observation)
+    except ValueError:
+        return np.array(None)
+
+
+class Member:
+    """Counts the episodes and steps of one environment and checks what it returns."""
+
+    def __init__(self, env: gymnasium.Env, place: int, spec: array_spec.BoundedArraySpec) -> None:
+        """Starts before the first episode.
+
+        Args:
+            env: The environment.
+            place: Its place in the batch.
+            spec: Of its observations.
+        """
+        self._name = env.spec.id if env.spec else type(env.unwrapped).__name__
+        self._place = place
+        self._shape = spec.shape
+        self._floats = np.issubdtype(spec.dtype, np.floating)
+        self._episode = 0
+        self._step = 0
+
+    def begin_episode(self) -> None:
+        """Counts a reset."""
+        self._episode += 1
+        self._step = 0
+
+    def begin_step(self) -> None:
+        """Counts a step."""
+        self._step += 1
+
+    @property
+    def where(self) -> str:
+        """The environment and the moment, such as `CartPole-v1 (episode 3, step 17)`."""
+        member = f", member {self._place}" if self._place else ""
+        return f"{self._name} (episode {self._episode}, step {self._step}{member})"
+
+    @contextlib.contextmanager
+    def noted(self) -> Iterator[None]:
+        """Adds the environment and the moment to errors of the environment."""
+        try:
+            yield
+        except Exception as error:
+            error.add_note(f"This is an error of the environment {self.where}.")
+            raise
+
+    def check_observation(self, observation: Any) -> None:
+        """Raises `UserError` unless it has the shape of the space, and is finite."""
+        if not isinstance(observation, np.ndarray):
+            observation = _as_array(observation)
+        if observation.shape != self._shape:
+            raise UserError(
+                f"the environment {self.where} returned an observation of the shape"
+                f" {list(observation.shape)}; its observation_space says {list(self._shape)}"
+            )
+        if observation.dtype.kind not in "biuf":
+            raise UserError(
+                f"the environment {self.where} returned an observation of the dtype"
+                f" {observation.dtype}, not of numbers"
+            )
+        if self._floats and not (np.abs(observation) <= _LARGEST).all():
+            raise UserError(
+                f"the environment {self.where} returned an observation that is not finite"
+            )
+
+    def check_reward(self, reward: Any) -> None:
+        """Raises `UserError` unless it is a finite number."""
+        try:
+            finite = np.ndim(reward) == 0 and abs(float(reward)) <= _LARGEST
+        except (TypeError, ValueError):
+            finite = False
+        if not finite:
+            raise UserError(f"the environment {self.where} returned the reward {reward!r}")

@@ -1,0 +1,25 @@
+"""Folders that a user names: a wrong one is refused before anything is computed."""
+
+from pathlib import Path
+
+from nec_tf.runtime.errors import UserError
+
+
+def require_local_folder(name: str, path: str | Path) -> None:
+    """Validates that `path` is a local folder, or can become one.
+
+    Args:
+        name: Of the setting, for the message.
+        path: Folder that a user gave.
+
+    Raises:
+        UserError: It is empty, an address of a remote storage, or below or at a file.
+    """
+    if not str(path).strip():
+        raise UserError(f"{name} is empty: give a folder")
+    # Path("gs://x") is "gs:/x"; such a folder would be made in the current one.
+    if str(path).partition("/")[0].endswith(":"):
+        raise UserError(f"{name} must be a local folder, not {path}: copy it there afterwards")
+    for place in (Path(path), *Path(path).parents):
+        if place.exists() and not place.is_dir():
+            raise UserError(f"{name} must be a folder, but {place} is a file")

@@ -1,0 +1,17 @@
+import pytest
+
+from nec_tf.runtime.errors import UserError
+from nec_tf.runtime.folders import require_local_folder
+
+
+@pytest.mark.parametrize(
+    "path", ["", " ", "gs://bucket/run", "hdfs://x", "/etc/passwd", "/etc/passwd/run"]
+)
+def test_what_cannot_be_a_local_folder_is_refused(path):
+    with pytest.raises(UserError, match="run_dir"):
+        require_local_folder("run_dir", path)
+
+
+def test_old_and_new_folders_are_accepted(tmp_path):
+    require_local_folder("run_dir", tmp_path)
+    require_local_folder("run_dir", tmp_path / "a:b" / "c")
