@@ -153,7 +153,8 @@ def train_task(
     Args:
         task: What is played.
         run_dir: Folder of the run; None for runs/<agent>-<task>-<seed>.
-        given: Settings of the run and of its agent, by name; the others are the preset's.
+        given: Settings of the run and of its agent, by name; the others are those of `preset`,
+            by default the preset of the task.
         log: Called with a sentence if the run resumes.
 
     Raises:
@@ -162,7 +163,8 @@ def train_task(
     of_run = {name: given[name] for name in _RUN_SETTINGS & {*given}}
     of_agent = {name: given[name] for name in {*given} - _RUN_SETTINGS}
     settings = Settings.preset(task.preset, **of_run)
-    config = make_config(settings.agent, task.preset, **of_agent)
+    preset = of_agent.pop("preset", task.preset)
+    config = make_config(settings.agent, preset, **of_agent)
     if task.encoder_given and find_agent(settings.agent).encoder:
         raise UserError(f"encoder cannot be set for agent {settings.agent!r}: it has its own")
     run_dir = run_dir or default_run_dir(settings.agent, task, settings.seed)
