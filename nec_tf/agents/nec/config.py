@@ -90,9 +90,7 @@ class NecConfig(EpisodicConfig):
     @classmethod
     def paper(cls, **overrides: Any) -> Self:
         """Returns the settings of the paper and its authors, with the given ones replaced."""
-        names = {field.name for field in dataclasses.fields(cls)}
-        preset = {name: value for name, value in _PAPER.items() if name in names}
-        return cls(**{**preset, **overrides})
+        return cls.of_preset(_PAPER, overrides)
 
     def __post_init__(self) -> None:
         """Validates the settings."""
