@@ -9,6 +9,7 @@ from nec_tf.agents.settings import (
     require_at_least_1,
     require_counts,
     require_shares,
+    require_types,
     setting,
 )
 
@@ -65,6 +66,7 @@ class ExplorationConfig:
 
     def __post_init__(self) -> None:
         """Validates the settings."""
+        require_types(self)
         require_counts(self)
         require_at_least_1(self, "exploration_repeats")
         require_shares(self, "epsilon_start", "epsilon_end", "evaluation_epsilon")

@@ -145,6 +145,11 @@ class NecLearnerConfig(NecConfig):
             self.random_shifts,
         )
         require(
+            self.batch_size <= self.replay_capacity,
+            f"batch_size must be at most replay_capacity ({self.replay_capacity})",
+            self.batch_size,
+        )
+        require(
             self.learning_starts <= self.replay_capacity,
             f"learning_starts must be at most replay_capacity ({self.replay_capacity}), or learning"
             " never starts",
