@@ -8,6 +8,7 @@ from nec_tf.agents.settings import (
     require,
     require_at_least_1,
     require_counts,
+    require_finite_at_least_0,
     require_shares,
     require_types,
     setting,
@@ -69,6 +70,7 @@ class ExplorationConfig:
         require_types(self)
         require_counts(self)
         require_at_least_1(self, "exploration_repeats")
+        require_finite_at_least_0(self, "epsilon_from")
         require_shares(self, "epsilon_start", "epsilon_end", "evaluation_epsilon")
         require(
             self.epsilon_from < self.epsilon_until,

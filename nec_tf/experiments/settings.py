@@ -4,7 +4,7 @@ import dataclasses
 import math
 from typing import Any, Self
 
-from nec_tf.agents.settings import require_types
+from nec_tf.agents.settings import require_counts, require_types
 from nec_tf.runtime.errors import UserError
 
 #: Defaults of a run by the preset of its task. Frames are emulator frames in Atari (1 agent step =
@@ -25,6 +25,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 #: Nearly four times the paper's limit of 108,000 frames (27,000 steps) of an Atari game.
 EVAL_MAX_STEPS = 100_000
+_MOST_FRAMES = 9_999_999_999  # checkpoints are sorted by name: ten digits
 #: Environments of one process.
 MOST_ENVS = 10_000  # more would be made for hours before memory runs out
 #: Seeds are below this.
@@ -76,6 +77,9 @@ class Settings:
     def __post_init__(self) -> None:
         """Validates the settings."""
         require_types(self)
+        require_counts(self)
+        if self.frames > _MOST_FRAMES:
+            raise UserError(f"frames must be at most {_MOST_FRAMES:,}, not {self.frames}")
         for name in (
             "frames",
             "num_envs",
