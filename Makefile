@@ -37,10 +37,20 @@ train: install  ## train: make train GAME=Pong FRAMES=2000000 [AGENT= SEED= ARGS
 	$(BIN)/python trainers/train_atari.py --game=$(GAME) --agent=$(AGENT) --frames=$(FRAMES) \
 	--seed=$(SEED) $(ARGS)
 
-demo: install  ## train CartPole for 8,000 steps, then watch it: what it decides, and what it remembers
+# Without GAME, CartPole is trained; with it, pretrained/<game> is shown.
+PRETRAINED = pretrained/$(shell echo $(GAME) | tr A-Z a-z)
+
+demo: install  ## train CartPole, then watch it decide and remember; GAME=Pong: watch a trained agent
+ifneq ($(origin GAME),file)
+	@test -d $(PRETRAINED) || { echo "there is no trained agent in $(PRETRAINED): train one with" \
+	"make train GAME=$(GAME), or watch CartPole with make demo" \
+	"(here are: $(or $(notdir $(wildcard pretrained/*)),none))" >&2; exit 1; }
+	$(BIN)/python trainers/watch.py --export=$(PRETRAINED) $(ARGS)
+else
 	$(BIN)/python trainers/train_gym.py --env=CartPole-v1 --frames=8000 --eval_episodes=5 --novideo \
 	--run_dir=runs/demo
 	$(BIN)/python trainers/watch.py --run_dir=runs/demo $(ARGS)
+endif
 
 test: lint unit  ## formatting, import rules, types and every test
 

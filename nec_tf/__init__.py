@@ -33,10 +33,13 @@ if TYPE_CHECKING:
     from nec_tf.memory.keras_optimizer import WithMemory as WithMemory
     from nec_tf.memory.row_rmsprop import RowRMSProp as RowRMSProp
     from nec_tf.networks import encoders as encoders
+    from nec_tf.serving.compacting import Compact as Compact
+    from nec_tf.serving.exporting import export as export
 
 __version__ = _version.VERSION
 
 _MODULES = {
+    "Compact": "serving.compacting",
     "DifferentiableNeuralDictionary": "memory.dnd",
     "DqnAgent": "agents.dqn.agent",
     "DqnConfig": "agents.dqn.config",
@@ -52,6 +55,7 @@ _MODULES = {
     "SingleGymnasiumEnvironment": "environments.gymnasium_env",
     "WithMemory": "memory.keras_optimizer",
     "encoders": "networks",
+    "export": "serving.exporting",
     "kernels": "memory",
     "load_run": "experiments.api",
     "make_atari_environment": "environments.atari",

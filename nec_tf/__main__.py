@@ -27,6 +27,7 @@ _EXTRAS = {
     "rliable": "report",
     "scipy": "report",
     "tensorflow_serving": "serving",
+    "wandb": "wandb",
 }
 
 

@@ -70,7 +70,8 @@ def _budgets(found: list[records.RunRecord]) -> list[int]:
     for frames in budgets:
         if not any(record.at(frames) for record in found):
             ends = ", ".join(f"{end:,}" for end in records.default_budgets(found))
-            raise UserError(f"no run has an evaluation at {frames:,} frames; runs end at {ends}")
+            unit = records.unit_of(found)
+            raise UserError(f"no run has an evaluation at {frames:,} {unit}; runs end at {ends}")
     return budgets
 
 

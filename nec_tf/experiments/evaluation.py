@@ -11,12 +11,12 @@ import imageio.v2 as imageio
 import numpy as np
 import tensorflow as tf
 from absl import logging
-from tf_agents.policies import tf_policy
+from tf_agents.policies import py_policy, tf_policy
 from tf_agents.trajectories import policy_step
 from tf_agents.trajectories import time_step as ts
 
 from nec_tf.agents.n_step_driver import numpy_action
-from nec_tf.experiments.settings import EVAL_MAX_STEPS
+from nec_tf.experiments.settings import EVAL_MAX_STEPS, MOST_ENVS, SEEDS
 from nec_tf.experiments.tasks import Task
 from nec_tf.runtime.errors import UserError
 
@@ -46,7 +46,7 @@ class Evaluator:
     def __init__(
         self,
         task: Task,
-        policy: tf_policy.TFPolicy,
+        policy: tf_policy.TFPolicy | py_policy.PyPolicy,
         episodes: int,
         max_steps: int = EVAL_MAX_STEPS,
     ) -> None:
@@ -133,6 +133,72 @@ def summarise(task: Task, episodes: list[Episode]) -> dict[str, float]:
     if task.human_normalised is not None:
         summary["human_normalised"] = task.human_normalised(summary["eval_mean"])
     return summary
+
+
+class Evaluation(NamedTuple):
+    """Whole episodes that a policy played.
+
+    Attributes:
+        episodes: One for each game, with its score, seed and actions.
+        summary: Mean, median and standard deviation of the scores, and per cent of human if known.
+    """
+
+    episodes: list[Episode]
+    summary: dict[str, float]
+
+    @property
+    def scores(self) -> list[float]:
+        """Undiscounted return of each episode."""
+        return [episode.score for episode in self.episodes]
+
+    @property
+    def mean(self) -> float:
+        """Mean score."""
+        return self.summary["eval_mean"]
+
+
+def evaluate(
+    task: Task,
+    policy: tf_policy.TFPolicy | py_policy.PyPolicy,
+    episodes: int,
+    seed: int,
+    video: str | Path | None = None,
+    on_finished: Callable[[int], Any] = lambda count: None,
+    max_steps: int = EVAL_MAX_STEPS,
+) -> Evaluation:
+    """Plays whole episodes and can record the best one.
+
+    Args:
+        task: What is played.
+        policy: Plays.
+        episodes: How many.
+        seed: Random seed of the environments.
+        video: File for a video of the best episode, *.mp4 or *.gif.
+        on_finished: Called with the number of finished episodes, each time it grows.
+        max_steps: Most agent steps of an episode.
+
+    Raises:
+        UserError: As in `require_evaluation`.
+    """
+    require_evaluation(task, episodes, seed, video)
+    played = Evaluator(task, policy, episodes, max_steps).play(seed, on_finished)
+    if video:
+        record_video(task, max(played), Path(video))
+    return Evaluation(played, summarise(task, played))
+
+
+def require_evaluation(task: Task, episodes: int, seed: int, video: str | Path | None) -> None:
+    """Validates what an evaluation is asked for.
+
+    Raises:
+        UserError: The number of episodes or the seed is out of range, or no such video can be made.
+    """
+    if not 1 <= episodes <= MOST_ENVS:
+        raise UserError(f"episodes must be from 1 to {MOST_ENVS}, not {episodes}")
+    if not 0 <= seed < SEEDS:
+        raise UserError(f"seed must be at least 0 and below 2**32, not {seed}")
+    if video:
+        require_video(task, Path(video))
 
 
 def require_video(task: Task, path: Path) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from nec_tf.agents.n_step_driver import NStepDriver
 from nec_tf.experiments import provenance
 from nec_tf.experiments.run import Run
+from nec_tf.serving.compacting import Compact
 from nec_tf.serving.exporting import export
 
 STATES = 256  # states of the run on which a lookup is measured
@@ -21,6 +22,7 @@ def export_run(
     lookup: str = "ivf",
     recall: float = 0.99,
     version: int | None = None,
+    compact: Compact | None = None,
     log: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """Writes a new version of a run's newest checkpoint and returns its folder.
@@ -31,6 +33,7 @@ def export_run(
         lookup: As in `nec_tf.serving.exporting.export`.
         recall: See there.
         version: See there.
+        compact: See there.
         log: See there.
     """
     log(f"visiting {STATES} states")
@@ -42,7 +45,9 @@ def export_run(
         "best_evaluation": run.progress.best_evaluation,
     }
     source |= run.task.description
-    return export(run.learner.agent, states, output_dir, lookup, recall, version, source, log)
+    return export(
+        run.learner.agent, output_dir, states, lookup, recall, version, compact, source, log
+    )
 
 
 def visited_states(run: Run) -> np.ndarray:

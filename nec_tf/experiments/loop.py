@@ -23,7 +23,8 @@ from nec_tf.experiments.evaluation import (
 from nec_tf.experiments.evaluation_log import EvaluationLog, EvaluationRecord
 from nec_tf.experiments.metrics_log import MetricsLog
 from nec_tf.experiments.run import Run
-from nec_tf.experiments.run_files import SCREENS
+from nec_tf.experiments.run_files import SCREENS, read_config
+from nec_tf.experiments.shown_metrics import Shown, TensorBoard, Wandb, require_wandb
 from nec_tf.experiments.stopping import StopRequest
 from nec_tf.runtime.errors import DamagedCheckpoint, Diverged, UserError
 from nec_tf.runtime.streams import Unbreakable
@@ -39,6 +40,8 @@ class Experiment:
         """Opens the run's folder for writing."""
         if run.settings.keep_screens:  # before the folder is written: it may be refused
             run.learner.keep_screens(run.folder.path / SCREENS)
+        if run.settings.wandb:
+            require_wandb()
         run.folder.write_config()
         self._run = run
         self._evaluator = Evaluator(
@@ -53,6 +56,7 @@ class Experiment:
             run.folder.path,
             ("episodes", "episode_return", *run.learner.METRICS, *EVALUATION_COLUMNS),
             run.progress.handled_frames,
+            _shown(run),
         )
         self._evaluations = EvaluationLog(run.folder.path, run.progress.handled_frames)
         self._clock = _Clock(run.progress.wall_seconds)
@@ -93,7 +97,7 @@ class Experiment:
                 self._save_after(error)
                 raise
             finally:
-                self._log.flush()
+                self._log.close()
         return True
 
     def _what_to_try(self) -> str:
@@ -249,6 +253,14 @@ class Experiment:
             record_video(self._run.task, episode, folder / "best.mp4")
         except UserError as error:
             logging.warning("there is no video: %s", error)
+
+
+def _shown(run: Run) -> list[Shown]:
+    """Returns where the metrics of a run are shown."""
+    shown: list[Shown] = [TensorBoard(run.folder.path)]
+    if run.settings.wandb:
+        shown.append(Wandb(run.folder.path, read_config(run.folder.path)))
+    return shown
 
 
 class _Clock:

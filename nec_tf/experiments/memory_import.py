@@ -39,8 +39,19 @@ def import_memories(agent: Any, paths: Sequence[str], own: dict[str, Any] | None
 
 
 def _find(path: Path) -> Path:
-    """Returns the folder with the manifest."""
+    """Returns the folder with the manifest.
+
+    Raises:
+        UserError: There are compact exports only, which have no memory files.
+    """
     # Not the link to the newest memory alone: it dangles after that version was removed.
     places = [path, *versions(path)]
     memories = [place / "memory" for place in places]
-    return next((memory for memory in memories if (memory / "manifest.json").exists()), path)
+    found = [memory for memory in memories if (memory / "manifest.json").exists()]
+    compact = [place for place in places if (place / "saved_model.pb").exists()]
+    if not found and compact:
+        raise UserError(
+            f"{compact[0]} has no memory files: it is a compact export, or one of an agent without"
+            " a memory. Export the run without --compact"
+        )
+    return found[0] if found else path

@@ -1,24 +1,27 @@
-"""Metrics of a run: `metrics.csv`, and TensorBoard's events."""
+"""Metrics of a run: `metrics.csv`, and where they are shown."""
 
 import csv
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
 from nec_tf.experiments import durable
 from nec_tf.experiments.evaluation import EVALUATION_COLUMNS
+from nec_tf.experiments.shown_metrics import Shown
 from nec_tf.memory.diagnostics import Diagnostics
 
 _OF_THE_MEMORY = ("memory", "known_states", "rebuilds", *Diagnostics._fields)
 
 
 class MetricsLog:
-    """Writes `metrics.csv`, in which nothing depends on the clock, and TensorBoard events."""
+    """Writes `metrics.csv`, in which nothing depends on the clock, and shows the same metrics."""
 
-    def __init__(self, folder: Path, columns: tuple[str, ...], frames: int) -> None:
+    def __init__(
+        self, folder: Path, columns: tuple[str, ...], frames: int, shown: Sequence[Shown] = ()
+    ) -> None:
         """Opens the log of a run that is at `frames`; drops later rows of a lost session."""
         self._path = folder / "metrics.csv"
         self._columns = ("frames", *columns)
@@ -27,28 +30,29 @@ class MetricsLog:
         writer.writeheader()
         writer.writerows(row for row in _whole_rows(self._path) if int(row["frames"]) <= frames)
         durable.write_text(self._path, content.getvalue())
-        self._events = tf.summary.create_file_writer(str(folder / "events"))
+        self._shown = shown
 
     def write(self, frames: int, metrics: dict[str, float], **only_shown: float) -> None:
-        """Appends a row; `only_shown` metrics go to TensorBoard but not into the file."""
+        """Appends a row; `only_shown` metrics are shown and not in the file."""
         with self._path.open("a", newline="") as file:
             csv.DictWriter(file, self._columns).writerow({"frames": frames, **metrics})
-        with self._events.as_default(step=frames):
-            for name, value in {**metrics, **only_shown}.items():
-                tf.summary.scalar(f"{_group(name)}/{name}", value)
+        grouped = {f"{_group(name)}/{name}": v for name, v in {**metrics, **only_shown}.items()}
+        for place in self._shown:
+            place.scalars(frames, grouped)
 
     def write_image(self, frames: int, name: str, image: np.ndarray) -> None:
-        """Shows an image, uint8 [height, width, 1 or 3], in TensorBoard."""
-        with self._events.as_default(step=frames):
-            tf.summary.image(name, image[None])
+        """Shows an image, uint8 [height, width, 1 or 3]."""
+        for place in self._shown:
+            place.image(frames, name, image)
 
     def sync(self) -> None:
         """Waits until all rows are on the disk; call it before a checkpoint is saved."""
         durable.sync(self._path)
 
-    def flush(self) -> None:
-        """Writes everything that is buffered for TensorBoard."""
-        self._events.flush()
+    def close(self) -> None:
+        """Ends showing metrics; call it at the end of a session."""
+        for place in self._shown:
+            place.close()
 
 
 def _whole_rows(path: Path) -> list[dict[str, str]]:
@@ -73,7 +77,7 @@ def _whole_rows(path: Path) -> list[dict[str, str]]:
 
 
 def _group(metric: str) -> str:
-    """Returns the group in which TensorBoard shows a metric."""
+    """Returns the group in which a metric is shown."""
     if metric in EVALUATION_COLUMNS:
         return "evaluation"
     if metric in _OF_THE_MEMORY:

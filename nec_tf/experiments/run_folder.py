@@ -11,7 +11,8 @@ from nec_tf.experiments.settings import Settings
 from nec_tf.runtime.errors import UserError
 
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(Settings)}
-_MAY_CHANGE = ("frames", "checkpoint_every_minutes", "keep_screens")  # none decides a number
+# None of these decides a number.
+_MAY_CHANGE = ("frames", "checkpoint_every_minutes", "keep_screens", "wandb")
 
 
 class RunFolder:

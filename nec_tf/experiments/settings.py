@@ -64,6 +64,10 @@ class Settings:
         " number of the run",
         default=False,
     )
+    wandb: bool = _explained(
+        "Log to Weights & Biases too (pip install 'nec_tf[wandb]'); changes no number of the run",
+        default=False,
+    )
     eval_max_steps: int = _explained(
         "Most agent steps of an evaluation episode; an environment may be endless",
         default=EVAL_MAX_STEPS,

@@ -3,49 +3,22 @@
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from nec_tf.experiments import provenance
-from nec_tf.experiments.evaluation import (
-    Episode,
-    Evaluator,
-    record_video,
-    require_video,
-    summarise,
-)
+from nec_tf.experiments.evaluation import Evaluation, evaluate, require_evaluation
 from nec_tf.experiments.exporting import export_run
 from nec_tf.experiments.loop import Experiment
 from nec_tf.experiments.registry import find_agent, make_config
 from nec_tf.experiments.run import Run, default_num_envs, default_run_dir
 from nec_tf.experiments.run_lock import RunLock
-from nec_tf.experiments.settings import MOST_ENVS, SEEDS, Settings
+from nec_tf.experiments.settings import Settings
 from nec_tf.experiments.tasks import Task
 from nec_tf.runtime.errors import UserError
 from nec_tf.runtime.folders import require_local_folder
+from nec_tf.serving.compacting import Compact
 
 _RUN_SETTINGS = {field.name for field in dataclasses.fields(Settings)}
-
-
-class Evaluation(NamedTuple):
-    """Whole episodes that the agent's evaluation policy played.
-
-    Attributes:
-        episodes: One for each game, with its score, seed and actions.
-        summary: Mean, median and standard deviation of the scores, and per cent of human if known.
-    """
-
-    episodes: list[Episode]
-    summary: dict[str, float]
-
-    @property
-    def scores(self) -> list[float]:
-        """Undiscounted return of each episode."""
-        return [episode.score for episode in self.episodes]
-
-    @property
-    def mean(self) -> float:
-        """Mean score."""
-        return self.summary["eval_mean"]
 
 
 class TrainedRun:
@@ -112,18 +85,10 @@ class TrainedRun:
             video: File for a video of the best episode, *.mp4 or *.gif.
             on_finished: Called with the number of finished episodes, each time it grows.
         """
-        if not 1 <= episodes <= MOST_ENVS:
-            raise UserError(f"episodes must be from 1 to {MOST_ENVS}, not {episodes}")
-        if not 0 <= seed < SEEDS:
-            raise UserError(f"seed must be at least 0 and below 2**32, not {seed}")
-        if video:
-            require_video(self.task, Path(video))
+        require_evaluation(self.task, episodes, seed, video)
         self._run.learner.begin_evaluation(seed)
         limit = self._run.settings.eval_max_steps
-        played = Evaluator(self.task, self.agent.policy, episodes, limit).play(seed, on_finished)
-        if video:
-            record_video(self.task, max(played), Path(video))
-        return Evaluation(played, summarise(self.task, played))
+        return evaluate(self.task, self.agent.policy, episodes, seed, video, on_finished, limit)
 
     def export(
         self,
@@ -131,6 +96,7 @@ class TrainedRun:
         lookup: str = "ivf",
         recall: float = 0.99,
         version: int | None = None,
+        compact: Compact | None = None,
         log: Callable[[str], None] = lambda text: None,
     ) -> Path:
         """Writes the policy as a SavedModel for TF Serving, with its memory; returns its folder.
@@ -140,9 +106,11 @@ class TrainedRun:
             lookup: "ivf", "exact", or "scann" for servers that link its operations.
             recall: Share of the true neighbours that "ivf" has to find.
             version: Number of the version; None for one above the highest there.
+            compact: Makes it small, at some cost in accuracy, which is measured; without memory
+                files. None for a full export.
             log: Called with a line of text before each stage.
         """
-        return export_run(self._run, Path(output_dir), lookup, recall, version, log)
+        return export_run(self._run, Path(output_dir), lookup, recall, version, compact, log)
 
 
 def train_task(

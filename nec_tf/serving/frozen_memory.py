@@ -4,6 +4,8 @@ It has no Python and no custom operations, and does not change. Its lookups are 
 `DifferentiableNeuralDictionary` that it was made from.
 """
 
+from typing import Protocol
+
 import numpy as np
 import tensorflow as tf
 
@@ -78,10 +80,20 @@ def inverted_file(entries: Entries, num_actions: int, probes: int) -> InvertedFi
     return InvertedFile(centred, entries.counts(num_actions), probes)
 
 
+class Lookup(Protocol):
+    """A frozen memory, with its lookup."""
+
+    def __call__(self, queries: tf.Tensor) -> tf.Tensor:
+        """Returns Q-values [B, A] of `h` [B, key_size]."""
+
+    def neighbours(self, queries: tf.Tensor) -> Neighbours:
+        """Returns the neighbours behind them, [B, A, p]."""
+
+
 class FrozenNetwork(tf.Module):
     """An embedding and a frozen memory: from observations to keys and Q-values."""
 
-    def __init__(self, embedding: tf.keras.Model, memory: FrozenMemory) -> None:
+    def __init__(self, embedding: tf.keras.Model, memory: Lookup) -> None:
         """Makes a network; the embedding is not copied."""
         super().__init__(name="frozen_network")
         self.embedding = embedding

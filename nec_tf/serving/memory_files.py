@@ -213,5 +213,7 @@ def _require_same_encoder(first: Memory, other: Memory) -> None:
     if fingerprint(first.encoder) != fingerprint(other.encoder):
         raise MemoryFilesError(
             "memories of different networks cannot be merged: their keys are not comparable"
-            f" ({first.about['source']} and {other.about['source']})"
+            f" ({first.about['source']} and {other.about['source']}). Each run trains a network of"
+            " its own, so only memories of one network merge: name one of them, and train with it"
+            " (--init_memory)"
         )

@@ -34,3 +34,4 @@ def test_the_script_for_tf_agents_users_trains_and_saves(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "mean return" in done.stdout
     assert (tmp_path / "cartpole_policy" / "saved_model.pb").exists()
+    assert (tmp_path / "exported" / "cartpole" / "1" / "memory" / "keys.npy").exists()

@@ -21,6 +21,7 @@ from tensorflow_serving.apis import (
 )
 from tf_agents.trajectories import time_step as ts
 
+import nec_tf
 from nec_tf.agents.mfec.config import MfecConfig
 from nec_tf.agents.nec.config import NecLearnerConfig
 from nec_tf.experiments import memory_import
@@ -34,10 +35,13 @@ from nec_tf.runtime.errors import UserError
 from nec_tf.runtime.version import VERSION
 from nec_tf.serving import checking, memory_files, native
 from nec_tf.serving.client import GrpcPolicy, RestPolicy, ServerError
+from nec_tf.serving.compacting import Compact
+from nec_tf.serving.exporting import find_version
 from nec_tf.serving.freezing import freeze_memory
 
 ROOT = Path(__file__).parents[2]
 FRAMES = 3_000
+DATA = "variables.data-00000-of-00001"
 
 
 def settings(**changes):
@@ -312,6 +316,74 @@ def test_a_check_finds_an_export_whose_answers_changed(exported, tmp_path):
     (tmp_path / "1" / "check.npz").unlink()
     with pytest.raises(UserError, match=r"check\.npz is missing"):
         checking.check(tmp_path / "1")
+
+
+@pytest.fixture(scope="module")
+def small(run, tmp_path_factory):
+    output = tmp_path_factory.mktemp("exported") / "pong"
+    return export_run(run, output, compact=Compact(key_bits=4))
+
+
+def test_a_compact_export_is_small_and_says_what_that_changed(run, exported, small, states):
+    about = json.loads((small / "export.json").read_text())
+    assert not (small / "memory").exists()
+    assert not (small.parent / "memory").is_symlink()
+    size = sum(path.stat().st_size for path in small.rglob("*") if path.is_file())
+    assert about["megabytes"] == pytest.approx(size / 1e6, abs=0.01)
+    stored, full = ((f / "variables" / DATA).stat().st_size for f in (small, exported))
+    entries = about["entries"]
+    assert entries == len(run.learner.agent.dnd.entries())
+    assert full - stored > entries * (64 * 4 - 64 // 2)
+    answers = [
+        tf.saved_model.load(str(f)).signatures["serving_default"](observation=tf.constant(states))
+        for f in (small, exported)
+    ]
+    same = np.mean(answers[0]["action"] == answers[1]["action"])
+    assert same == pytest.approx(about["export"]["action_agreement"], abs=0.01)
+    assert same > 0.8
+    difference = np.abs(answers[0]["q_values"] - answers[1]["q_values"])
+    assert difference.max() == pytest.approx(about["export"]["largest_q_difference"], rel=0.05)
+
+
+def test_a_compact_export_holds_only_stock_operations_and_passes_its_check(small, exported):
+    test_the_graph_holds_only_stock_operations(small)
+    assert "32 of 32 actions are the same" in checking.check(small)
+
+
+def test_a_c_program_runs_a_compact_export(small, states, tmp_path):
+    decisions = native.decide(native.build(tmp_path), small, states, [32])
+    served = tf.saved_model.load(str(small)).signatures["serving_default"](
+        observation=tf.constant(states[:32])
+    )
+    np.testing.assert_allclose(decisions.q_values[:32], served["q_values"], atol=1e-4)
+
+
+def test_a_compact_export_is_not_imported(small):
+    with pytest.raises(UserError, match="Export the run without --compact"):
+        memory_import._find(small.parent)
+
+
+def test_an_agent_is_exported_with_states_of_its_own(run, states, tmp_path):
+    agent = run.learner.agent
+    with pytest.raises(UserError, match=r"states are required: .* uint8 \[n, 84, 84, 4\]"):
+        nec_tf.export(agent, tmp_path / "pong")
+    with pytest.raises(UserError, match="must be observations of the agent"):
+        nec_tf.export(agent, tmp_path / "pong", states[:, :-1])
+    with pytest.raises(UserError, match="must be observations of the agent"):
+        nec_tf.export(agent, tmp_path / "pong", states.astype(np.float32))
+    with pytest.raises(UserError, match="at least one"):
+        nec_tf.export(agent, tmp_path / "pong", states[:0])
+    assert not (tmp_path / "pong").exists()
+    version = nec_tf.export(agent, tmp_path / "pong", tf.constant(states))
+    assert {"serving_default", "explain"} <= {*tf.saved_model.load(str(version)).signatures}
+
+
+def test_a_folder_without_an_export_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"holds no export: export/export_policy\.py"):
+        find_version(tmp_path / "nowhere")
+    for version in ("2", "10"):
+        (tmp_path / version).mkdir()
+    assert find_version(tmp_path).name == "10"
 
 
 def test_a_memory_is_found_after_the_newest_version_was_removed(exported, tmp_path):

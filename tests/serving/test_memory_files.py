@@ -144,5 +144,5 @@ def test_a_state_that_several_know_is_taken_from_where_it_was_used_last():
 def test_memories_of_different_networks_do_not_merge():
     first, second = make_memory(0)[0], make_memory(1)[0]
     second.encoder = [weights + 1 for weights in second.encoder]
-    with pytest.raises(MemoryFilesError, match="different networks"):
+    with pytest.raises(MemoryFilesError, match=r"different networks.*name one of them"):
         memory_files.merge([first, second], capacity=100)

@@ -160,7 +160,7 @@ def test_evaluate_plays_the_saved_agent_and_changes_nothing(tmp_path):
             "unknown environment 'CartPool-v1': did you mean CartPole-v1",
         ),
         ("train_gym.py", ["--env=Pendulum-v1"], 2, "Discrete"),
-        ("evaluate.py", [], 2, "--run_dir is required: Folder of a run"),
+        ("evaluate.py", [], 2, "either --run_dir or --export is required: what is evaluated"),
         ("evaluate.py", ["--run_dir=/nowhere"], 2, "not a run's folder"),
     ],
 )

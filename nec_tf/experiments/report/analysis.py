@@ -132,10 +132,12 @@ def game_scores(records: Sequence[RunRecord], frames: int, unit: str, name: str)
     def cell(variant: str) -> Column:
         return Column(variant, lambda row: _show(cells.get((row["game"], variant))), variant)
 
+    human = any(row["human_normalised"] is not None for row in data)
+    shares = ", per cent of human play," if human else ""
     return Table(
         name,
-        f"Scores at {frames:,} {unit}: mean over runs, per cent of human play, and the lowest and"
-        " highest of several runs",
+        f"Scores at {frames:,} {unit}: mean over runs{shares} and the lowest and highest of several"
+        " runs",
         [tables.text("game", "Game"), *(cell(variant) for variant in shown)],
         [{"game": game, "_game": game} for game in sorted({game for game, _ in cells})],
         data,

@@ -1,8 +1,6 @@
 """What is watched: the agent of a run or an exported policy, asked one state at a time."""
 
 import dataclasses
-import json
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,11 +9,9 @@ from tf_agents.trajectories import time_step as ts
 
 from nec_tf.agents.episodic_agent import EpisodicAgent
 from nec_tf.agents.n_step_driver import numpy_action
+from nec_tf.experiments.exported import Exported
 from nec_tf.experiments.run import Run
 from nec_tf.experiments.viewer.remembered import Near, Remembered
-from nec_tf.memory import kernels
-from nec_tf.runtime.errors import UserError
-from nec_tf.serving import memory_files
 
 Q_VALUES, PROBABILITIES = "q_values", "probabilities"
 
@@ -112,32 +108,24 @@ class NetworkDecider:
 class ExportDecider:
     """An exported policy, through the signatures of its SavedModel."""
 
-    def __init__(self, folder: Path) -> None:
-        """Loads a version folder, or the newest version of a folder of versions.
-
-        Raises:
-            UserError: There is no export.
-        """
-        self.folder = newest_version(folder)
-        self.source = json.loads((self.folder / "export.json").read_text())["source"]
-        self._model = tf.saved_model.load(str(self.folder))
-        signatures = self._model.signatures
-        self._answer, self._explain = signatures["serving_default"], signatures.get("explain")
-        self.kind = PROBABILITIES if "logits" in self._answer.structured_outputs else Q_VALUES
-        self.memory = None if self._explain is None else _exported_memory(self.folder / "memory")
+    def __init__(self, exported: Exported) -> None:
+        """Takes an export, full or compact."""
+        self._exported = exported
+        self.kind = PROBABILITIES if "logits" in exported.outputs else Q_VALUES
+        memory = exported.memory()
+        self.memory = None if memory is None else Remembered(*memory)
 
     def begin(self, seed: int) -> None:
         """Does nothing: an exported policy is deterministic."""
 
     def decide(self, time_step: ts.TimeStep) -> Decision:
         """See `Decider`."""
-        observation = tf.constant(time_step.observation)
-        answer = self._answer(observation=observation)
+        answer = self._exported.answer(time_step.observation)
         action = int(answer["action"][0])
-        if self._explain is None or self.memory is None:
+        if self.memory is None:
             return Decision(action, **_scores(answer))
-        near = _by_action(self._explain(observation=observation))
-        key = self._model.network.embedding(observation).numpy()[0]
+        near = _by_action(self._exported.explain(time_step.observation))
+        key = self._exported.keys(time_step.observation)[0]
         return Decision(action, **_scores(answer), key=key, neighbours=near)
 
 
@@ -148,34 +136,10 @@ def decider_of(run: Run) -> Decider:
     return NetworkDecider(run)
 
 
-def newest_version(folder: Path) -> Path:
-    """Returns the folder of an export: itself, or the highest version in it.
-
-    Raises:
-        UserError: There is none.
-    """
-    if (folder / "export.json").exists():
-        return folder
-    inside = folder.iterdir() if folder.is_dir() else ()
-    versions = [path for path in inside if path.name.isdigit() and (path / "export.json").exists()]
-    if not versions:
-        raise UserError(
-            f"{folder} holds no export: export/export_policy.py writes one, with export.json in it"
-        )
-    return max(versions, key=lambda path: int(path.name))
-
-
 def _explain(agent: EpisodicAgent, states: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """Returns keys [B, key_size] of states, and their neighbours by name, [B, A, p]."""
     keys = agent.embedding(states, training=False)
     return keys, agent.dnd.neighbours(keys)._asdict()
-
-
-def _exported_memory(folder: Path) -> Remembered:
-    memory = memory_files.load(folder)
-    configuration = memory.about["configuration"]
-    kernel = kernels.get(configuration["kernel"])
-    return Remembered(memory.entries, kernel, configuration["num_neighbours"])
 
 
 def _by_action(found: dict[str, tf.Tensor]) -> list[Near]:

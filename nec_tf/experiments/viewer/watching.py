@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nec_tf.experiments import run_files
+from nec_tf.experiments.exported import Exported
 from nec_tf.experiments.run import Run, load_trained_run
-from nec_tf.experiments.tasks import Task, task_from
+from nec_tf.experiments.tasks import Task
 from nec_tf.experiments.viewer.answers import Answers, Subject
 from nec_tf.experiments.viewer.deciders import Decider, ExportDecider, decider_of
 from nec_tf.experiments.viewer.pictures import Pictures, ReplayStates, States
@@ -65,13 +66,12 @@ def watch_run(run_dir: Path, checkpoint: str, seed: int) -> Watched:
 
 def watch_export(folder: Path, seed: int) -> Watched:
     """Opens an exported policy; pictures come from the run that it names, if that kept screens."""
-    decider = ExportDecider(folder)
-    source = dict(decider.source)
-    run_dir, frames = Path(source.pop("run_dir")), source.pop("frames")
-    task = task_from(source)
-    origin = f"{decider.folder}, exported at {frames:,} {task.unit}"
+    exported = Exported(folder)
+    task, source = exported.task, exported.source
+    origin = f"{exported.folder}, exported at {source.get('frames', 0):,} {task.unit}"
     subject = Subject(f"exported policy · {task.name}", origin, {})
-    return _watched(task, decider, seed, subject, run_dir, None)
+    run_dir = Path(source["run_dir"]) if "run_dir" in source else None
+    return _watched(task, ExportDecider(exported), seed, subject, run_dir, None)
 
 
 def _watched(
@@ -79,11 +79,11 @@ def _watched(
     decider: Decider,
     seed: int,
     subject: Subject,
-    run_dir: Path,
+    run_dir: Path | None,
     replay: ReplayStates | None,
 ) -> Watched:
     sources: list[States] = []
-    if (run_dir / run_files.SCREENS / "about.json").exists():
+    if run_dir is not None and (run_dir / run_files.SCREENS / "about.json").exists():
         sources.append(KeptScreens(run_dir / run_files.SCREENS))
     if replay is not None:
         sources.append(replay)

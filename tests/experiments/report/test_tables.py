@@ -16,6 +16,8 @@ from nec_tf.experiments.report import (
     tables,
 )
 
+from .conftest import save_result
+
 
 @pytest.fixture
 def found(results):
@@ -155,6 +157,18 @@ def test_tasks_without_human_scores_are_reported_in_steps_without_per_cent(gymna
     assert "| cartpole-v1 | 10 [10, 10] |" in text
     assert "1,000 steps" in text
     assert "frames" not in text
+    assert "human play" not in text
     assert "nan" not in text
     [timing] = [table for table in report.tables if table.name == "timing"]
     assert timing.to_markdown().splitlines()[2] == "| nec | cartpole-v1 | 2 | 1,000 | 1.0 | 812 |"
+
+
+def test_a_gymnasium_run_beside_atari_shows_its_steps_and_no_per_cent(results):
+    timed = "scores,wall_seconds,frames_per_second:9 10 11,61.5,812.5"
+    save_result(results, "nec/cartpole-v1/1.csv", (20_009, 462), settings="{}", more=timed)
+    found = records.load_results(results)
+    report = sections.build(found, [400_000, 20_000], records.unit_of(found))
+    shown = {table.name: table.to_markdown() for table in report.tables}
+    assert "| nec | cartpole-v1 | 1 | 20,009 | 1.0 | 812 |" in shown["timing"]
+    assert "illion" not in shown["timing"]
+    assert "nan" not in "".join(shown.values())

@@ -13,10 +13,9 @@ from nec_tf.experiments.settings import Settings
 from nec_tf.experiments.tasks import gym_task
 from nec_tf.experiments.viewer import watching
 from nec_tf.experiments.viewer.action_names import action_names
-from nec_tf.experiments.viewer.deciders import PROBABILITIES, decider_of, newest_version
+from nec_tf.experiments.viewer.deciders import PROBABILITIES, decider_of
 from nec_tf.experiments.viewer.session import Session
 from nec_tf.memory.state_ids import hash_states
-from nec_tf.runtime.errors import UserError
 
 from .conftest import OLD
 
@@ -110,15 +109,6 @@ def test_an_export_answers_as_its_run_does(nec, tmp_path):
     assert "exported" in watched.subject.title
     assert len(watched.session.decider.memory.entries) == len(nec.session.decider.memory.entries)
     watched.close()
-
-
-def test_a_folder_without_an_export_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"holds no export: export/export_policy\.py"):
-        newest_version(tmp_path)
-    for version in ("2", "10"):
-        (tmp_path / version).mkdir()
-        (tmp_path / version / "export.json").write_text("{}")
-    assert newest_version(tmp_path).name == "10"
 
 
 def test_watching_changes_nothing_in_a_run_that_another_process_trains(tmp_path):
