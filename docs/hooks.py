@@ -103,7 +103,10 @@ def _source(path: str) -> str:
         names = sorted(one.name for one in file.iterdir() if one.name[0] not in "._")
         text, language = "\n".join(names), "text"
     else:
-        text, language = file.read_text(), LANGUAGES.get(file.suffix, "text")
+        try:
+            text, language = file.read_text(), LANGUAGES.get(file.suffix, "text")
+        except UnicodeDecodeError:
+            text, language = f"a binary file of {file.stat().st_size:,} bytes", "text"
     fence = "````" if "```" in text else "```"
     return f"---\nsearch:\n  exclude: true\n---\n\n# {path}\n\n{fence}{language}\n{text}\n{fence}\n"
 

@@ -32,7 +32,7 @@ def printed(tmp_path_factory):
     environment = {k: v for k, v in os.environ.items() if k != "TF_ENABLE_ONEDNN_OPTS"}
     environment |= {"PYTHONPATH": str(ROOT), "TMPDIR": str(folder)}
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads((folder / "printed.json").read_text())
