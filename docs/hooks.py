@@ -48,7 +48,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             files.append(File.generated(config, uri, content=_document(origin)))
     documents = [f"docs/{file.src_uri}" for file in files.documentation_pages() if file.src_dir]
     linked = {path for origin in [*documents, *PAGES] for path in _links(origin)}
-    for path in sorted(path for path in linked if _page(path).startswith("source/")):
+    # MkDocs warns of links to what does not exist: no page is made for them.
+    shown = {path for path in linked if not path.startswith(("/", "..")) and (ROOT / path).exists()}
+    for path in sorted(path for path in shown if _page(path).startswith("source/")):
         files.append(File.generated(config, _page(path), content=_source(path)))
     return files
 
