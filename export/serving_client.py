@@ -31,6 +31,8 @@ def main() -> None:
 
     if (FLAGS.game is None) == (FLAGS.env is None):
         raise UserError("either --game or --env is required: what is played")
+    if FLAGS.eval_episodes < 1 or FLAGS.seed < 0:
+        raise UserError("--eval_episodes must be at least 1, and --seed at least 0")
     task = atari_task(FLAGS.game, FLAGS.protocol) if FLAGS.game else gym_task(FLAGS.env)
     client: type[RestPolicy] | type[GrpcPolicy] = RestPolicy if FLAGS.rest else GrpcPolicy
     policy = Timed(client(FLAGS.server, FLAGS.model), FLAGS.deadline)

@@ -30,6 +30,18 @@ def define_task_flag(name: str, default: str, explanation: str) -> None:
     flags.DEFINE_string(name, default, explanation, module_name=_TASK)
 
 
+def define_preset_flag() -> None:
+    """Defines the flag that chooses the settings which are not given."""
+    flags.DEFINE_enum(
+        "preset",
+        "atari",
+        ["atari", "paper"],
+        "Settings of the agent that are not given: atari (the defaults shown below), or paper (the"
+        " paper's own, and those reported from its authors; for NEC).",
+        module_name=_RUN,
+    )
+
+
 def define_flags(preset: str, unit: str) -> None:
     """Defines a flag for every setting of a run and of every agent.
 
@@ -127,6 +139,8 @@ def train(task: "Task") -> None:
 
     names = [*(field.name for field in dataclasses.fields(Settings)), *_settings_of_agents()]
     given = {name: FLAGS[name].value for name in names if FLAGS[name].value is not None}
+    if "preset" in FLAGS:
+        given["preset"] = FLAGS.preset
     run, finished = train_task(task, FLAGS.run_dir, given, print)
     state = "finished" if finished else "saved; run the same command to resume"
     print(f"{run.run_dir}: {run.frames:,} {run.task.unit}, {state}.")

@@ -21,6 +21,7 @@ command_line.define_task_flag("game", "Frostbite", "Atari game, such as ms_pacma
 command_line.define_task_flag(
     "protocol", "paper", "Rules of play: paper, or machado (sticky actions)."
 )
+command_line.define_preset_flag()
 command_line.define_flags("atari", unit="emulator frames")
 
 

@@ -1,13 +1,16 @@
 """Settings of epsilon-greedy exploration, and the presets that all agents share."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, Self
 
 from nec_tf.agents.settings import (
     require,
     require_at_least_1,
     require_counts,
+    require_finite_at_least_0,
     require_shares,
+    require_types,
     setting,
 )
 
@@ -53,14 +56,21 @@ class ExplorationConfig:
     @classmethod
     def small(cls, **overrides: Any) -> Self:
         """Returns settings for small problems such as CartPole, with the given ones replaced."""
+        return cls.of_preset(_SMALL, overrides)
+
+    @classmethod
+    def of_preset(cls, preset: Mapping[str, Any], overrides: Mapping[str, Any]) -> Self:
+        """Returns the settings of a preset that this class has, with some of them replaced."""
         names = {field.name for field in dataclasses.fields(cls)}
-        preset = {name: value for name, value in _SMALL.items() if name in names}
-        return cls(**{**preset, **overrides})
+        own = {name: value for name, value in preset.items() if name in names}
+        return cls(**{**own, **overrides})
 
     def __post_init__(self) -> None:
         """Validates the settings."""
+        require_types(self)
         require_counts(self)
         require_at_least_1(self, "exploration_repeats")
+        require_finite_at_least_0(self, "epsilon_from")
         require_shares(self, "epsilon_start", "epsilon_end", "evaluation_epsilon")
         require(
             self.epsilon_from < self.epsilon_until,

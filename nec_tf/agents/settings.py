@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import numbers
 from typing import Any
 
 from nec_tf.runtime.errors import UserError
@@ -18,6 +19,27 @@ def require(valid: bool, rule: str, value: Any) -> None:
     """Raises `UserError` with the rule and the value, unless `valid`."""
     if not valid:
         raise UserError(f"{rule}, not {value}")
+
+
+def require_types(config: Any) -> None:
+    """Validates that settings have the types of their fields; NumPy's numbers become Python's.
+
+    A whole number is also taken for a float setting.
+    """
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if isinstance(value, field.type):
+            valid = field.type is not int or not isinstance(value, bool)
+        elif field.type is int and isinstance(value, numbers.Integral):
+            valid = True
+            object.__setattr__(config, field.name, int(value))  # configurations are frozen
+        elif field.type is float and isinstance(value, numbers.Real):
+            valid = not isinstance(value, bool)
+            if not isinstance(value, int):
+                object.__setattr__(config, field.name, float(value))
+        else:
+            valid = False
+        require(valid, f"{field.name} must be of the type {field.type.__name__}", repr(value))
 
 
 def require_at_least_1(config: Any, *names: str) -> None:

@@ -225,9 +225,10 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
         member.begin_step()
         with member.noted():
             observation, reward, terminated, truncated, self._infos[i] = self._envs[i].step(action)
+            last = bool(terminated or truncated)
         member.check_reward(reward)
         member.check_observation(observation)
-        step_type = ts.StepType.LAST if terminated or truncated else ts.StepType.MID
+        step_type = ts.StepType.LAST if last else ts.StepType.MID
         return step_type, reward, 0.0 if terminated else self._discount, observation
 
     def _reset_member(self, i: int) -> np.ndarray:
@@ -341,6 +342,8 @@ def _observation_spec(space: gymnasium.Space) -> array_spec.BoundedArraySpec:
             f"observation space {space} is not supported: it must be a Box. "
             "gymnasium.wrappers.FlattenObservation turns Discrete, Tuple and Dict into one"
         )
+    if 0 in space.shape:
+        raise UserError(f"observation space {space} is not supported: it has no numbers")
     dtype: np.dtype = np.dtype(np.float32 if space.dtype == np.float64 else space.dtype)
     low, high = space.low, space.high
     if np.issubdtype(dtype, np.floating):

@@ -10,7 +10,8 @@ from tf_agents.specs import array_spec
 
 from nec_tf.runtime.errors import UserError
 
-_LARGEST = np.finfo(np.float32).max  # observations and rewards become float32
+_LARGEST = np.finfo(np.float32).max  # observations become float32
+_LARGEST_REWARD = 1e30  # a return, the sum of up to 10**6 rewards or so, is a float32, too
 
 
 def _as_array(observation: Any) -> np.ndarray:
@@ -35,6 +36,7 @@ class Member:
         self._name = env.spec.id if env.spec else type(env.unwrapped).__name__
         self._place = place
         self._shape = spec.shape
+        self._dtype = spec.dtype
         self._floats = np.issubdtype(spec.dtype, np.floating)
         self._episode = 0
         self._step = 0
@@ -72,21 +74,28 @@ class Member:
                 f"the environment {self.where} returned an observation of the shape"
                 f" {list(observation.shape)}; its observation_space says {list(self._shape)}"
             )
-        if observation.dtype.kind not in "biuf":
+        kind = observation.dtype.kind
+        if kind not in "biuf" or not (self._floats or self._fits(observation)):
             raise UserError(
                 f"the environment {self.where} returned an observation of the dtype"
-                f" {observation.dtype}, not of numbers"
+                f" {observation.dtype}; its observation_space says {self._dtype}"
             )
         if self._floats and not (np.abs(observation) <= _LARGEST).all():
             raise UserError(
                 f"the environment {self.where} returned an observation that is not finite"
             )
 
+    def _fits(self, observation: np.ndarray) -> bool:
+        return np.can_cast(observation.dtype, self._dtype, "same_kind")
+
     def check_reward(self, reward: Any) -> None:
-        """Raises `UserError` unless it is a finite number."""
+        """Raises `UserError` unless it is a finite number whose sums are finite."""
         try:
-            finite = np.ndim(reward) == 0 and abs(float(reward)) <= _LARGEST
+            valid = np.ndim(reward) == 0 and abs(float(reward)) <= _LARGEST_REWARD
         except (TypeError, ValueError):
-            finite = False
-        if not finite:
-            raise UserError(f"the environment {self.where} returned the reward {reward!r}")
+            valid = False
+        if not valid:
+            raise UserError(
+                f"the environment {self.where} returned the reward {reward!r}; it must be a number"
+                f" between {-_LARGEST_REWARD:g} and {_LARGEST_REWARD:g}"
+            )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import gymnasium
 import imageio.v2 as imageio
 import numpy as np
 import tensorflow as tf
@@ -145,7 +146,11 @@ def require_video(task: Task, path: Path) -> None:
 
 
 def record_video(task: Task, episode: Episode, path: Path) -> None:
-    """Plays an episode again, from its seed and actions, and writes a video of it."""
+    """Plays an episode again, from its seed and actions, and writes a video of it.
+
+    Raises:
+        UserError: The environment renders no images.
+    """
     env = task.make_env(True)
     env.reset(seed=episode.seed)
     fps = task.steps_per_second
@@ -153,9 +158,19 @@ def record_video(task: Task, episode: Episode, path: Path) -> None:
     # Two, not the default 16: frames of Atari, 210 x 160, then need no rescaling.
     writer: Any = imageio.get_writer(unfinished, fps=fps, macro_block_size=2)
     with writer as video:
-        video.append_data(env.render())
+        video.append_data(_image(task, env))
         for action in episode.actions[: _LONGEST_VIDEO * fps]:
             env.step(action)
-            video.append_data(env.render())
+            video.append_data(_image(task, env))
     env.close()
     unfinished.rename(path)
+
+
+def _image(task: Task, env: gymnasium.Env) -> np.ndarray:
+    image = env.render()
+    if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.ndim != 3:
+        raise UserError(
+            f"{task.name} lists the render mode rgb_array, but its render() returned no image,"
+            " uint8 [height, width, 3]"
+        )
+    return image

@@ -7,18 +7,25 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from absl import logging
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 from tqdm import tqdm
 
 from nec_tf.experiments import run_files
-from nec_tf.experiments.evaluation import EVALUATION_COLUMNS, Evaluator, record_video, summarise
+from nec_tf.experiments.evaluation import (
+    EVALUATION_COLUMNS,
+    Episode,
+    Evaluator,
+    record_video,
+    summarise,
+)
 from nec_tf.experiments.evaluation_log import EvaluationLog, EvaluationRecord
 from nec_tf.experiments.metrics_log import MetricsLog
 from nec_tf.experiments.run import Run
 from nec_tf.experiments.run_files import SCREENS
 from nec_tf.experiments.stopping import StopRequest
-from nec_tf.runtime.errors import DamagedCheckpoint, Diverged
+from nec_tf.runtime.errors import DamagedCheckpoint, Diverged, UserError
 from nec_tf.runtime.streams import Unbreakable
 
 _CHUNK = 50  # agent steps between two checks of what is due
@@ -230,11 +237,18 @@ class Experiment:
         if best is None or summary["eval_mean"] > best:
             self._run.progress.best_evaluation = summary["eval_mean"]
             if self._run.settings.video and self._run.task.renders:
-                folder = self._run.folder.path / "videos"
-                folder.mkdir(exist_ok=True)
-                record_video(self._run.task, max(episodes), folder / "best.mp4")
+                self._record(max(episodes))
         bar.set_description(f"{self._run.settings.agent} {self._run.task.name}")
         return {**diagnostics, **summary}
+
+    def _record(self, episode: Episode) -> None:
+        """Writes a video; one that cannot be made does not end a run."""
+        folder = self._run.folder.path / "videos"
+        folder.mkdir(exist_ok=True)
+        try:
+            record_video(self._run.task, episode, folder / "best.mp4")
+        except UserError as error:
+            logging.warning("there is no video: %s", error)
 
 
 class _Clock:

@@ -42,6 +42,9 @@ class AgentKind:
     num_envs: Callable[[], int] = lambda: 1
 
 
+#: Presets of settings: for Atari games, for small problems, and the paper's own.
+PRESETS = ("atari", "small", "paper")
+
 AGENTS = {
     "nec": AgentKind(NecLearnerConfig, "nec_tf.agents.nec.learner:NecLearner"),
     "mfec": AgentKind(
@@ -86,13 +89,19 @@ def make_config(agent: str, preset: str, **given: Any) -> Any:
 
     Args:
         agent: Its name.
-        preset: Method of its configuration class: "atari" or "small".
+        preset: One of `PRESETS`.
         **given: Settings that differ from the preset.
 
     Raises:
-        UserError: The agent has no such setting, or a value is not valid.
+        UserError: The agent has no such preset or setting, or a value is not valid.
     """
     config = find_agent(agent).config
+    if preset not in PRESETS:
+        raise UserError(f"preset must be {', '.join(PRESETS)}, not {preset!r}")
+    if not hasattr(config, preset):
+        raise UserError(
+            f"agent {agent!r} has no preset {preset!r}: its defaults are the published settings"
+        )
     names = [field.name for field in dataclasses.fields(config)]
     unknown = sorted({*given} - {*names})
     if unknown:

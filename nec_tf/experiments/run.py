@@ -87,8 +87,8 @@ class Run:
             self.learner = make_learner(kind, task, self.environment, config, settings.seed)
         except (MemoryError, OverflowError, tf.errors.ResourceExhaustedError) as error:
             raise UserError(
-                "there is not enough memory for these settings: lower replay_capacity, key_size or"
-                " num_envs"
+                f"there is not enough memory for these settings ({error}): lower replay_capacity,"
+                " key_size or num_envs"
             ) from error
         self._variables = tf.train.Checkpoint(**self.learner.trackables())
         self.checkpoints = Checkpoints(self.folder.path)
@@ -163,8 +163,14 @@ def load_run(run_dir: str | Path, checkpoint: str = "newest") -> Run:
             " one, or train again"
         )
     names = [field.name for field in dataclasses.fields(Settings)]
-    settings = Settings(**{name: recorded.pop(name) for name in names if name in recorded})
-    return Run(run_dir, task_from(recorded), settings, config_class(**config), checkpoint)
+    given = {name: recorded.pop(name) for name in names if name in recorded}
+    try:
+        settings, task = Settings(**given), task_from(recorded)
+    except (TypeError, KeyError) as error:
+        raise UserError(
+            f"{Path(run_dir) / 'config.json'} is damaged: a setting is missing ({error})"
+        ) from error
+    return Run(run_dir, task, settings, config_class(**config), checkpoint)
 
 
 def load_trained_run(run_dir: str | Path, checkpoint: str = "newest") -> Run:
@@ -214,6 +220,6 @@ def default_num_envs(agent: str, run_dir: str | Path) -> int:
     for a new run, the agent's default.
     """
     if (Path(run_dir) / "config.json").exists():
-        with contextlib.suppress(ValueError, KeyError):  # `RunFolder` reports a damaged file
+        with contextlib.suppress(ValueError, KeyError, TypeError):  # `RunFolder` reports damage
             return int(read_config(Path(run_dir))["num_envs"])
     return find_agent(agent).num_envs()

@@ -18,13 +18,35 @@ def read_config(run_dir: Path) -> dict[str, Any]:
     """Returns a run's `config.json`.
 
     Raises:
-        UserError: There is none.
+        UserError: There is none, or it is damaged.
     """
     require_local_folder("run_dir", run_dir)
     path = run_dir / "config.json"
     if not path.exists():
         raise UserError(f"{run_dir} is not a run's folder: there is no {path}")
-    return json.loads(path.read_text())
+    config = read_object(path)
+    task = "game" in config or "env" in config
+    agent = isinstance(config.get("agent"), str)
+    if not (task and agent and isinstance(config.get("config"), dict)):
+        raise UserError(f"{path} is damaged: it does not name a task, an agent and its settings")
+    return config
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Returns the JSON object in a file of a run.
+
+    Raises:
+        UserError: It is damaged.
+    """
+    try:
+        content = json.loads(path.read_text())
+    except (ValueError, RecursionError) as error:
+        raise UserError(
+            f"{path} is damaged: it is not readable as JSON ({error}); choose another --run_dir"
+        ) from error
+    if not isinstance(content, dict):
+        raise UserError(f"{path} is damaged: it is no JSON object; choose another --run_dir")
+    return content
 
 
 def read_metrics(run_dir: Path) -> list[dict[str, str]]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nec_tf.experiments import durable
+from nec_tf.experiments.run_files import read_object
 from nec_tf.experiments.settings import Settings
 from nec_tf.runtime.errors import UserError
 
@@ -35,13 +36,7 @@ class RunFolder:
         path = self.path / "config.json"
         if not path.exists():
             return
-        try:
-            before = json.loads(path.read_text())
-        except ValueError as error:
-            raise UserError(
-                f"{path} is not readable as JSON ({error}); choose another --run_dir"
-            ) from error
-        before, now = _flat(before), _flat(json.loads(json.dumps(config)))
+        before, now = _flat(read_object(path)), _flat(json.loads(json.dumps(config)))
         different = [
             f"{name} was {before.get(name)!r} and is now {now.get(name)!r}"
             for name in sorted({*before, *now})

@@ -41,7 +41,7 @@ class RunLock:
         ]
         give_up = time.monotonic() + _PATIENCE
         while True:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._make_folder()
             file = (self._folder / _FILE).open("a+")
             if _try_lock(file) and _is_at(file, self._folder / _FILE):
                 break
@@ -67,6 +67,14 @@ class RunLock:
             self._remove_if_unused()
             self._file.close()
             self._file = None
+
+    def _make_folder(self) -> None:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except (FileNotFoundError, NotADirectoryError) as error:  # such as /proc/x, a dangling link
+            raise UserError(
+                f"run_dir must be a folder, and {self._folder} cannot be made: {error.strerror}"
+            ) from error
 
     def _remove_if_unused(self) -> None:
         """Removes the folders that were made for a command that was then refused."""

@@ -4,6 +4,7 @@ import dataclasses
 import math
 from typing import Any, Self
 
+from nec_tf.agents.settings import require_counts, require_types
 from nec_tf.runtime.errors import UserError
 
 #: Defaults of a run by the preset of its task. Frames are emulator frames in Atari (1 agent step =
@@ -24,7 +25,9 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 #: Nearly four times the paper's limit of 108,000 frames (27,000 steps) of an Atari game.
 EVAL_MAX_STEPS = 100_000
-_MOST_ENVS = 10_000  # of one process; more would be made for hours before memory runs out
+_MOST_FRAMES = 9_999_999_999  # checkpoints are sorted by name: ten digits
+#: Environments of one process.
+MOST_ENVS = 10_000  # more would be made for hours before memory runs out
 #: Seeds are below this.
 SEEDS = 2**32  # NumPy's global random numbers take no larger ones
 _EVERY_PRESET = {"agent": "nec", "seed": 1, "num_envs": 1, "eval_episodes": 30, "video": True}
@@ -73,6 +76,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Validates the settings."""
+        require_types(self)
+        require_counts(self)
+        if self.frames > _MOST_FRAMES:
+            raise UserError(f"frames must be at most {_MOST_FRAMES:,}, not {self.frames}")
         for name in (
             "frames",
             "num_envs",
@@ -84,10 +91,10 @@ class Settings:
         ):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.num_envs > _MOST_ENVS:
-            raise UserError(f"num_envs must be at most {_MOST_ENVS}, not {self.num_envs}")
-        if self.eval_episodes > _MOST_ENVS:  # all are played in parallel
-            raise UserError(f"eval_episodes must be at most {_MOST_ENVS}, not {self.eval_episodes}")
+        if self.num_envs > MOST_ENVS:
+            raise UserError(f"num_envs must be at most {MOST_ENVS}, not {self.num_envs}")
+        if self.eval_episodes > MOST_ENVS:  # all are played in parallel
+            raise UserError(f"eval_episodes must be at most {MOST_ENVS}, not {self.eval_episodes}")
         if not 0.0 <= self.checkpoint_every_minutes < math.inf:
             raise UserError(
                 "checkpoint_every_minutes must be finite and not negative, not"

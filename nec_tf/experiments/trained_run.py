@@ -18,9 +18,10 @@ from nec_tf.experiments.loop import Experiment
 from nec_tf.experiments.registry import find_agent, make_config
 from nec_tf.experiments.run import Run, default_num_envs, default_run_dir
 from nec_tf.experiments.run_lock import RunLock
-from nec_tf.experiments.settings import Settings
+from nec_tf.experiments.settings import MOST_ENVS, SEEDS, Settings
 from nec_tf.experiments.tasks import Task
 from nec_tf.runtime.errors import UserError
+from nec_tf.runtime.folders import require_local_folder
 
 _RUN_SETTINGS = {field.name for field in dataclasses.fields(Settings)}
 
@@ -111,8 +112,10 @@ class TrainedRun:
             video: File for a video of the best episode, *.mp4 or *.gif.
             on_finished: Called with the number of finished episodes, each time it grows.
         """
-        if episodes < 1:
-            raise UserError(f"episodes must be at least 1, not {episodes}")
+        if not 1 <= episodes <= MOST_ENVS:
+            raise UserError(f"episodes must be from 1 to {MOST_ENVS}, not {episodes}")
+        if not 0 <= seed < SEEDS:
+            raise UserError(f"seed must be at least 0 and below 2**32, not {seed}")
         if video:
             require_video(self.task, Path(video))
         self._run.learner.begin_evaluation(seed)
@@ -153,7 +156,8 @@ def train_task(
     Args:
         task: What is played.
         run_dir: Folder of the run; None for runs/<agent>-<task>-<seed>.
-        given: Settings of the run and of its agent, by name; the others are the preset's.
+        given: Settings of the run and of its agent, by name; the others are those of `preset`,
+            by default the preset of the task.
         log: Called with a sentence if the run resumes.
 
     Raises:
@@ -162,10 +166,13 @@ def train_task(
     of_run = {name: given[name] for name in _RUN_SETTINGS & {*given}}
     of_agent = {name: given[name] for name in {*given} - _RUN_SETTINGS}
     settings = Settings.preset(task.preset, **of_run)
-    config = make_config(settings.agent, task.preset, **of_agent)
+    preset = of_agent.pop("preset", task.preset)
+    config = make_config(settings.agent, preset, **of_agent)
     if task.encoder_given and find_agent(settings.agent).encoder:
         raise UserError(f"encoder cannot be set for agent {settings.agent!r}: it has its own")
-    run_dir = run_dir or default_run_dir(settings.agent, task, settings.seed)
+    if run_dir is None:
+        run_dir = default_run_dir(settings.agent, task, settings.seed)
+    require_local_folder("run_dir", run_dir)
     if "num_envs" not in given:
         num_envs = default_num_envs(settings.agent, run_dir)
         settings = dataclasses.replace(settings, num_envs=num_envs)

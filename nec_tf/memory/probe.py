@@ -23,7 +23,8 @@ def damaged_indices(dnd: DifferentiableNeuralDictionary, seed: int) -> dict[int,
     recalls = {}
     for action, size in enumerate(dnd.sizes.tolist()):
         if size:
-            recalls[action] = recall_of(dnd, action, rng)
+            keys = dnd.entries(action).keys
+            recalls[action] = _recall(dnd, action, keys, keys[rng.integers(0, size, _STATES)])
     return {action: recall for action, recall in recalls.items() if recall < LEAST_RECALL}
 
 
@@ -38,23 +39,25 @@ def repair(dnd: DifferentiableNeuralDictionary, damaged: dict[int, float]) -> No
         )
 
 
-def recall_of(
+def recall_for(
     dnd: DifferentiableNeuralDictionary,
     action: int,
-    rng: np.random.Generator,
-    states: int = _STATES,
+    queries: np.ndarray,
 ) -> float:
     """Returns the share of the p nearest neighbours that the index of an action finds.
 
     Args:
         dnd: The memory; this action's must not be empty.
         action: The action.
-        rng: Chooses the stored keys that are looked up.
-        states: How many.
+        queries: What is looked up, [B, key_size].
     """
-    keys = dnd.entries(action).keys
-    queries = keys[rng.integers(0, len(keys), states)]
-    found = dnd.neighbours(queries, np.full(states, action))
+    return _recall(dnd, action, dnd.entries(action).keys, queries)
+
+
+def _recall(
+    dnd: DifferentiableNeuralDictionary, action: int, keys: np.ndarray, queries: np.ndarray
+) -> float:
+    found = dnd.neighbours(queries, np.full(len(queries), action))
     p = min(dnd.num_neighbours, len(keys))
     outermost = _nearest_distances(keys, queries, p)[:, -1:]
     present = found.rows.numpy()[:, 0] > 0

@@ -13,7 +13,8 @@ def require_local_folder(name: str, path: str | Path) -> None:
         path: Folder that a user gave.
 
     Raises:
-        UserError: It is empty, an address of a remote storage, or below or at a file.
+        UserError: It is empty, an address of a remote storage, below or at a file, or no name that
+            a file system takes.
     """
     if not str(path).strip():
         raise UserError(f"{name} is empty: give a folder")
@@ -21,5 +22,9 @@ def require_local_folder(name: str, path: str | Path) -> None:
     if str(path).partition("/")[0].endswith(":"):
         raise UserError(f"{name} must be a local folder, not {path}: copy it there afterwards")
     for place in (Path(path), *Path(path).parents):
-        if place.exists() and not place.is_dir():
+        try:
+            is_file = place.exists() and not place.is_dir()
+        except OSError as error:  # a name that is too long, or a circle of links
+            raise UserError(f"{name} cannot be a folder: {error}") from error
+        if is_file:
             raise UserError(f"{name} must be a folder, but {place} is a file")

@@ -87,16 +87,24 @@ def guarded(main: Callable[[], None], required: Sequence[str] = ()) -> Callable[
                     raise UserError(f"--{name} is required: {flags.FLAGS[name].help}")
             main()
         except UserError as error:
-            notes = getattr(error, "__notes__", [])
-            _exit(2, " ".join([str(error).split(_GIN_CONTEXT)[0], *notes]))
+            _exit(2, _sentences(str(error).split(_GIN_CONTEXT)[0], error))
         except (DamagedCheckpoint, Diverged) as error:
-            _exit(1, " ".join([str(error), *getattr(error, "__notes__", [])]))
+            _exit(1, _sentences(str(error), error))
+        except MemoryError as error:
+            _exit(1, _sentences(f"there is not enough memory: {error}", error))
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
                 raise
             _exit(1, f"cannot write {error.filename or 'the run folder'}: {error.strerror}")
 
     return run
+
+
+def _sentences(message: str, error: BaseException) -> str:
+    """Returns a message and the notes of its error, as sentences."""
+    notes = getattr(error, "__notes__", [])
+    ended = message if not notes or message.endswith((".", "?", "!")) else f"{message}."
+    return " ".join([ended, *notes])
 
 
 def _exit(code: int, message: str) -> None:

@@ -5,6 +5,8 @@
 """
 
 import time
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,19 @@ from nec_tf.serving.frozen_policy import FrozenPolicy
 _FILE = "check.npz"
 STATES = 32  # states that are kept: 0.9 MB of Atari screens before compression
 _TOLERANCE = 1e-3  # of Q-values: other processors sum in another order
+# What reading a damaged file raises, in NumPy and in TensorFlow.
+_DAMAGE = (
+    OSError,
+    EOFError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+    tf.errors.OpError,
+)
 _REQUESTS = 50  # requests of one state of which the latency is measured
 
 
@@ -35,16 +50,23 @@ def check(folder: Path) -> str:
     """
     kept = _read(folder)
     states = kept.pop("states")
-    answers = load(folder)(observation=tf.constant(states))
+    try:
+        answers = load(folder)(observation=tf.constant(states))
+    except _DAMAGE as error:
+        reason = str(error).strip().splitlines()[0][:200]
+        raise UserError(f"the SavedModel of {folder} is damaged: {reason}") from error
+    if {name: _kind(value) for name, value in answers.items()} != {
+        name: _kind(value) for name, value in kept.items()
+    }:
+        raise UserError(f"{folder / _FILE} is damaged: it is not of this SavedModel")
     same = np.asarray(answers["action"]) == kept.pop("action")
     errors = [
         float(np.max(np.abs(np.asarray(answers[name]) - value), initial=0.0))
         for name, value in kept.items()
     ]
-    found = (
-        f"{same.sum()} of {len(same)} actions are the same, largest difference {max(errors):.2g}"
-    )
-    if not same.all() or max(errors) > _TOLERANCE:
+    largest = float(np.max(errors))  # NaN if one of them is
+    found = f"{same.sum()} of {len(same)} actions are the same, largest difference {largest:.2g}"
+    if not (same.all() and largest <= _TOLERANCE):
         raise UserError(f"{folder} does not answer as it did when it was written: {found}")
     return f"{folder} answers as it did when it was written: {found}"
 
@@ -74,5 +96,17 @@ def _read(folder: Path) -> dict[str, np.ndarray]:
     path = folder / _FILE
     if not path.exists():
         raise UserError(f"{path} is missing: name a version, such as exported/frostbite/1")
-    with np.load(path, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            kept = {name: file[name] for name in file.files}
+    except _DAMAGE as error:
+        raise UserError(f"{path} is damaged: {error}") from error
+    if not {"states", "action"} < {*kept}:
+        raise UserError(f"{path} is damaged: states or answers are missing")
+    return kept
+
+
+def _kind(value: Any) -> tuple[tuple[int, ...], str]:
+    """Returns shape and dtype of an answer."""
+    array = np.asarray(value)
+    return array.shape, array.dtype.str

@@ -1,11 +1,13 @@
 """Clients of a policy in TF Serving, by gRPC or REST."""
 
+import contextlib
 import http.client
 import json
+import math
+import socket
+import threading
 import time
-import urllib.error
-import urllib.request
-from typing import Protocol
+from typing import Any, Protocol
 
 import grpc
 import numpy as np
@@ -18,6 +20,7 @@ from tqdm import tqdm
 from nec_tf.runtime.errors import UserError
 
 _MOST_BYTES = 1 << 26  # of an answer
+_MOST_SHOWN = 500  # bytes of an error that a server reports
 # Answers after which a request is sent again: a decision changes nothing at the server.
 _RETRIED = (
     grpc.StatusCode.UNAVAILABLE,
@@ -68,7 +71,18 @@ class GrpcPolicy:
             ) from error
         if "action" not in answer.outputs:
             raise ServerError(f"{self._server} answered without an action: is it our export?")
-        actions = tf.make_ndarray(answer.outputs["action"])
+        proto = answer.outputs["action"]
+        # Before the array is made: a shape of 10**12 would be allocated.
+        shape = [dimension.size for dimension in proto.tensor_shape.dim]
+        try:
+            if shape != [len(observations)]:
+                raise ValueError(f"the shape {shape}")
+            actions = tf.make_ndarray(proto)
+        except (TypeError, ValueError, KeyError) as error:
+            raise ServerError(
+                f"{self._server} did not answer with one action for each of {len(observations)}"
+                f" observations ({error})"
+            ) from error
         return _checked(actions, len(observations), self._server)
 
 
@@ -77,40 +91,76 @@ class RestPolicy:
 
     def __init__(self, server: str, model: str, timeout: float = 10.0) -> None:
         """Makes a client of the newest version of a model on `server`, host:port."""
-        self._url = f"http://{server}/v1/models/{model}:predict"
+        self._server, self._path = server, f"/v1/models/{model}:predict"
+        self._url = f"http://{server}{self._path}"
         self._timeout = timeout
 
     def __call__(self, observations: np.ndarray) -> np.ndarray:
         """See `RemotePolicy`."""
         body = json.dumps({"inputs": {"observation": observations.tolist()}}).encode()
-        request = urllib.request.Request(
-            self._url, body, headers={"Content-Type": "application/json"}
-        )
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout) as response:
-                answer = json.loads(self._read(response))
-            actions = np.array(answer["outputs"]["action"])
-        except (urllib.error.URLError, TimeoutError, http.client.HTTPException, OSError) as error:
-            status = error.code if isinstance(error, urllib.error.HTTPError) else None
-            detail = error.read().decode() if isinstance(error, urllib.error.HTTPError) else error
-            kind = Unavailable if status is None or status in _RETRIED_HTTP else ServerError
-            raise kind(f"{self._url} did not answer: {detail}") from error
-        except (ValueError, TypeError, KeyError) as error:
+            status, content = self._post(body)
+        except (OSError, http.client.HTTPException) as error:
+            raise Unavailable(f"{self._url} did not answer: {error}") from error
+        except ValueError as error:
+            raise ServerError(f"{self._url} did not answer: {error}") from error
+        if status != http.HTTPStatus.OK:
+            kind = Unavailable if status in _RETRIED_HTTP else ServerError
+            detail = content[:_MOST_SHOWN].decode(errors="replace")
+            raise kind(f"{self._url} did not answer: status {status}, {detail}")
+        try:
+            actions = np.array(json.loads(content)["outputs"]["action"])
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise ServerError(
                 f"{self._url} did not answer as TF Serving does ({type(error).__name__}: {error})"
             ) from error
         return _checked(actions, len(observations), self._url)
 
-    def _read(self, response: http.client.HTTPResponse) -> bytes:
-        """Reads an answer; one that comes byte by byte must end within the timeout, too."""
-        deadline, content = time.monotonic() + self._timeout, b""
-        while block := response.read1(1 << 16):
-            content += block
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"the answer was not complete after {self._timeout} s")
-            if len(content) > _MOST_BYTES:
-                raise ValueError(f"more than {_MOST_BYTES:,} bytes")
-        return content
+    def _post(self, body: bytes) -> tuple[int, bytes]:
+        """Sends one request and returns status and content of the answer.
+
+        Raises:
+            TimeoutError: The answer, head and content, was not complete within the timeout. The
+                timeout of a socket is for each block, so a server could send byte by byte for ever.
+            ValueError: The answer or the address is not valid.
+        """
+        connection = http.client.HTTPConnection(self._server, timeout=self._timeout)
+        late = threading.Event()
+
+        def cut() -> None:
+            late.set()
+            with contextlib.suppress(OSError):  # closed already
+                stream.shutdown(socket.SHUT_RDWR)
+
+        with contextlib.closing(connection):
+            connection.connect()
+            stream: Any = connection.sock
+            timer = threading.Timer(self._timeout, cut)
+            timer.daemon = True
+            timer.start()
+            try:
+                headers = {"Content-Type": "application/json"}
+                connection.request("POST", self._path, body, headers)
+                response = connection.getresponse()
+                answer = response.status, _read(response)
+            except (OSError, http.client.HTTPException, ValueError):
+                if not late.is_set():
+                    raise
+            finally:
+                timer.cancel()
+        if late.is_set():  # what was cut off may look like an empty answer
+            raise TimeoutError(f"the answer was not complete after {self._timeout} s")
+        return answer
+
+
+def _read(response: http.client.HTTPResponse) -> bytes:
+    """Returns the whole content of an answer, at most `_MOST_BYTES`."""
+    content = response.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise ValueError(f"more than {_MOST_BYTES:,} bytes")
+    if response.length:  # `read` with a limit does not report it
+        raise http.client.IncompleteRead(content, response.length)
+    return content
 
 
 class Timed:
@@ -123,6 +173,8 @@ class Timed:
 
     def __init__(self, policy: RemotePolicy, deadline: float = 30.0) -> None:
         """Wraps a policy; after `deadline` seconds a decision is given up."""
+        if not 0.0 <= deadline < math.inf:
+            raise UserError(f"deadline must be finite and not negative, not {deadline}")
         self._policy, self._deadline = policy, deadline
         self.milliseconds: list[float] = []
         self.errors = 0
@@ -163,9 +215,16 @@ def _checked(actions: np.ndarray, count: int, server: str) -> np.ndarray:
 def play(environment: py_environment.PyEnvironment, policy: RemotePolicy) -> float:
     """Returns the score of one game in a batch of one environment, which is closed."""
     step, score = environment.reset(), 0.0
+    last = environment.action_spec().maximum
     with tqdm(desc="playing", unit=" steps") as bar:
         while step.step_type[0] != ts.StepType.LAST:
-            step = environment.step(policy(step.observation))
+            actions = policy(step.observation)
+            if actions[0] > last:
+                raise ServerError(
+                    f"the server answered with action {actions[0]}, and the environment has"
+                    f" actions 0 to {last}: is the model of another game?"
+                )
+            step = environment.step(actions)
             score += float(step.reward[0])
             bar.update()
     environment.close()

@@ -52,10 +52,11 @@ def export(
         raise UserError(f"recall must be above 0 and at most 1, not {recall}")
     require_local_folder("output_dir", output_dir)
     source = source or {}
+    number = next_version(output_dir) if version is None else version
+    _require_new(output_dir / str(number))
     log("freezing the policy")
     frozen = agent.freeze(lookup, recall, states)
     log("writing")
-    number = next_version(output_dir) if version is None else version
     unfinished = output_dir / f"unfinished-{number}"
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
@@ -95,7 +96,7 @@ def _size(folder: Path) -> int:
 
 def versions(output_dir: Path) -> list[Path]:
     """Returns the folders of the versions, the newest first."""
-    folders = [path for path in output_dir.glob("*") if path.name.isdigit()]
+    folders = [path for path in output_dir.glob("*") if path.name.isdecimal()]
     return sorted(folders, key=lambda path: int(path.name), reverse=True)
 
 
@@ -114,11 +115,15 @@ def next_version(output_dir: Path) -> int:
     return max((int(path.name) for path in versions(output_dir)), default=0) + 1
 
 
+def _require_new(folder: Path) -> None:
+    if folder.exists():
+        raise UserError(f"{folder} exists already: leave --version out for the next number")
+
+
 def _put_in_place(unfinished: Path, output_dir: Path, number: int) -> Path:
     """Renames a finished version, so that a server never sees an incomplete one."""
     final = output_dir / str(number)
-    if final.exists():
-        raise UserError(f"{final} exists already: leave --version out for the next number")
+    _require_new(final)
     unfinished.rename(final)
     if not (final / "memory").exists():
         return final

@@ -45,14 +45,19 @@ def require_manifest(path: Path, manifest: Any) -> None:
         require(known, f"{path}: column {name} needs a shape, a dtype and a sha256")
 
 
+def require_regular(folder: Path, path: Path) -> None:
+    """Checks that a file is inside of its folder, and not a link, a device or a pipe."""
+    inside = path.resolve().is_relative_to(folder.resolve())
+    regular = stat.S_ISREG(path.lstat().st_mode)
+    require(inside and regular, f"{path} is not a regular file inside of {folder}")
+
+
 def read_column(folder: Path, name: str, column: dict[str, Any]) -> np.ndarray:
     """Returns a column, mapped from its file, once it is what the manifest says."""
     path = folder / f"{name}.npy"
     if not path.exists():
         raise MemoryFilesError(f"{path} is missing: copy the whole folder")
-    inside = path.resolve().is_relative_to(folder.resolve())
-    regular = stat.S_ISREG(path.lstat().st_mode)  # not a link, a device or a pipe
-    require(inside and regular, f"{path} is not a regular file inside of {folder}")
+    require_regular(folder, path)
     if checksum(path) != column["sha256"]:
         raise MemoryFilesError(f"{path} is damaged: its checksum is not that of the manifest")
     try:

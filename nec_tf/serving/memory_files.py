@@ -34,6 +34,7 @@ from nec_tf.serving.memory_checks import (
     require_counts,
     require_encoder,
     require_manifest,
+    require_regular,
 )
 
 FORMAT = 1
@@ -124,9 +125,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / "manifest.json"
     if not path.exists():
         raise MemoryFilesError(f"{folder} holds no memory: there is no manifest.json")
+    require_regular(folder, path)
     try:
         manifest = json.loads(path.read_text())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise MemoryFilesError(f"{path} cannot be read: {error}") from error
     if isinstance(manifest, dict) and manifest.get("format") != FORMAT:
         raise MemoryFilesError(

@@ -40,6 +40,7 @@ def crash(*_):
         (lambda o, r, *rest: (o, float("nan"), *rest), "the reward nan"),
         (lambda o, r, *rest: (o, np.inf, *rest), "the reward inf"),
         (lambda o, r, *rest: (o, None, *rest), "the reward None"),
+        (lambda o, r, *rest: (o, 1e31, *rest), "the reward 1e.31"),
         (lambda o, r, *rest: (np.zeros(2, np.float32), r, *rest), r"shape \[2\]"),
         (lambda o, r, *rest: (np.float32(1.0), r, *rest), r"shape \[\]"),
         (lambda o, r, *rest: (np.full(1, np.nan, np.float32), r, *rest), "not finite"),
@@ -56,6 +57,21 @@ def test_a_crash_keeps_its_type_and_gets_a_note():
     assert caught.value.__notes__ == [
         "This is an error of the environment Broken (episode 2, step 2, member 1)."
     ]
+
+
+def test_an_end_that_is_no_truth_value_gets_a_note():
+    with pytest.raises(ValueError, match="ambiguous") as caught:
+        play(lambda o, r, ended, *rest: (o, r, np.zeros(2, bool), *rest))
+    assert "Broken (episode 2, step 2, member 1)" in caught.value.__notes__[0]
+
+
+def test_whole_numbers_are_not_rounded_from_others():
+    class Screens(Counting):
+        observation_space = gymnasium.spaces.Box(0, 255, (1,), np.uint8)
+
+    environment = GymnasiumEnvironment([Screens(3)], seed=1)
+    with pytest.raises(UserError, match="dtype float32; its observation_space says uint8"):
+        environment.reset()
 
 
 def test_the_id_of_a_registered_environment_is_named():

@@ -55,6 +55,32 @@ def test_a_run_of_a_version_that_lacked_a_setting_is_refused_by_it(run_dir):
         load_run(run_dir)
 
 
+def without(name):
+    return lambda recorded: recorded.pop(name)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        without("agent"),
+        without("env"),
+        without("config"),
+        without("seed"),
+        lambda recorded: recorded.update(config=[]),
+        lambda recorded: recorded.update(frames="many"),
+        lambda recorded: recorded.update(agent=["nec"]),
+        lambda recorded: recorded["config"].update(horizon=None),
+    ],
+)
+def test_a_damaged_configuration_is_refused_in_a_sentence(run_dir, change):
+    path = run_dir / "config.json"
+    recorded = json.loads(path.read_text())
+    change(recorded)
+    path.write_text(json.dumps(recorded))
+    with pytest.raises(UserError):
+        load_run(run_dir)
+
+
 def test_nothing_is_trained_without_a_checkpoint(run_dir):
     with pytest.raises(UserError, match="has no checkpoint yet"):
         load_trained_run(run_dir)

@@ -36,7 +36,8 @@ def test_a_setting_that_came_later_and_is_left_alone_is_no_difference(tmp_path):
         RunFolder(tmp_path, {**CONFIG, "init_memory": "exported"})
 
 
-def test_an_unreadable_configuration_is_named(tmp_path):
-    (tmp_path / "config.json").write_text("{")
+@pytest.mark.parametrize("content", ["", "{", "[]", "[" * 100_000])
+def test_an_unreadable_configuration_is_named(tmp_path, content):
+    (tmp_path / "config.json").write_text(content)
     with pytest.raises(UserError, match=r"config\.json"):
         RunFolder(tmp_path, CONFIG)

@@ -63,6 +63,11 @@ def test_a_command_that_is_refused_leaves_no_folder(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_folder_that_cannot_be_made_is_refused():
+    with pytest.raises(UserError, match="/proc/run cannot be made"):
+        RunLock("/proc/run").__enter__()
+
+
 def test_a_folder_that_was_there_or_is_used_stays(tmp_path):
     with RunLock(tmp_path):
         pass

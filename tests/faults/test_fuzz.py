@@ -9,10 +9,13 @@ import math
 import os
 import random
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from faults import runs
 from faults.memory_damage import edit, load, make_memory, rewrite
 from small_environments import Counting
 
@@ -35,30 +38,53 @@ JUNK = (None, True, [], {}, [1], {"a": 1}, *NUMBERS, *TEXTS, 0.5, -2.5)
 
 def random_of(rng, kind):
     choices = {bool: (True, False), int: NUMBERS, float: FLOATS, str: TEXTS}
-    return rng.choice(choices[kind])
+    return rng.choice(JUNK if rng.random() < 0.1 else choices[kind])
+
+
+def fits(value, kind):
+    return type(value) is kind or (kind is float and type(value) is int)
 
 
 def fields_of(config):
     return {field.name: type(field.default) for field in dataclasses.fields(config)}
 
 
+def test_flags():
+    attack = "from faults import flag_attack; flag_attack.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", attack, str(PIECES // 8)],
+        env={**runs.environment(), "PYTHONPATH": f"{runs.ROOT}:{runs.ROOT / 'tests'}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["wrong"] == []
+    assert found["accepted"] + found["refused"] == PIECES // 8
+    assert found["accepted"]
+
+
 def test_settings():
     rng, accepted = random.Random(1), 0
     run_kinds = {field.name: field.type for field in dataclasses.fields(Settings)}
-    for _ in range(PIECES // 4):
+    for _ in range(PIECES // 8):
         agent = rng.choice([*AGENTS])
         kinds = fields_of(AGENTS[agent].config)
         given = {name: random_of(rng, kinds[name]) for name in rng.sample([*kinds], 2)}
         of_run = rng.sample([name for name in run_kinds if name != "agent"], 1)
         try:
             config = make_config(agent, "small", **given)
-            Settings.preset("small", **{name: random_of(rng, run_kinds[name]) for name in of_run})
+            of_run = {name: random_of(rng, run_kinds[name]) for name in of_run}
+            settings = Settings.preset("small", **of_run)
         except UserError:
             continue
         accepted += 1
-        numbers = [v for v in dataclasses.asdict(config).values() if isinstance(v, float)]
-        assert all(math.isfinite(number) for number in numbers), given
-    assert 0 < accepted < PIECES // 4
+        for made in (config, settings):
+            for field in dataclasses.fields(made):
+                value = getattr(made, field.name)
+                assert fits(value, field.type), (given, of_run)
+                assert field.type is str or math.isfinite(value), (given, of_run)
+    assert 0 < accepted < PIECES // 8
 
 
 @pytest.fixture

@@ -99,17 +99,25 @@ def test_columns_outside_of_the_folder_are_refused(folder, name):
         load(folder)
 
 
+@pytest.mark.parametrize("name", ["keys.npy", "manifest.json"])
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
-def test_columns_that_are_no_regular_files_are_refused(folder, kind):
-    path = folder / "keys.npy"
+def test_what_is_no_regular_file_is_refused(folder, name, kind):
+    path = folder / name
     content = path.read_bytes()
     path.unlink()
     if kind == "link":
-        (folder.parent / "keys.npy").write_bytes(content)
-        path.symlink_to(folder.parent / "keys.npy")
+        (folder.parent / name).write_bytes(content)
+        path.symlink_to(folder.parent / name)
     elif kind == "pipe":
         os.mkfifo(path)
     else:
         path.mkdir()
     with pytest.raises(UserError, match="regular file"):
+        load(folder)
+
+
+@pytest.mark.parametrize("content", [b"", b"[" * 100_000, b"\xff\xfe", b"{}"])
+def test_manifests_that_are_no_manifests_are_refused(folder, content):
+    (folder / "manifest.json").write_bytes(content)
+    with pytest.raises(UserError, match=r"manifest\.json"):
         load(folder)

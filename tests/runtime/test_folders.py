@@ -5,7 +5,8 @@ from nec_tf.runtime.folders import require_local_folder
 
 
 @pytest.mark.parametrize(
-    "path", ["", " ", "gs://bucket/run", "hdfs://x", "/etc/passwd", "/etc/passwd/run"]
+    "path",
+    ["", " ", "gs://bucket/run", "hdfs://x", "/etc/passwd", "/etc/passwd/run", "/tmp/" + 300 * "a"],
 )
 def test_what_cannot_be_a_local_folder_is_refused(path):
     with pytest.raises(UserError, match="run_dir"):

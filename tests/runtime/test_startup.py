@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from nec_tf.runtime import startup
+from nec_tf.runtime.errors import UserError
+
 ROOT = Path(__file__).parents[2]
 TUNABLES = "GLIBC_TUNABLES"
 
@@ -43,3 +46,27 @@ def test_what_only_imports_it_is_left_alone():
         [sys.executable, "-c", script], env=environment, cwd=ROOT, capture_output=True, text=True
     )
     assert done.stdout.strip() == "None", done.stderr
+
+
+def noted(error, note):
+    error.add_note(note)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (UserError("no such game"), 2, "no such game\n"),
+        (UserError("bad\n  In call to configurable 'NecConfig'"), 2, "bad\n"),
+        (noted(UserError("bad"), "It was saved."), 2, "bad. It was saved.\n"),
+        (MemoryError("7 TiB"), 1, "there is not enough memory: 7 TiB\n"),
+    ],
+)
+def test_expected_failures_are_reported_as_sentences(error, code, message, capsys):
+    def main():
+        raise error
+
+    with pytest.raises(SystemExit) as ended:
+        startup.guarded(main)([])
+    assert ended.value.code == code
+    assert capsys.readouterr().err.endswith(f": {message}")

@@ -3,13 +3,21 @@
 import contextlib
 import http.server
 import json
+import socket
 import threading
 import time
+from concurrent import futures
 
+import grpc
 import numpy as np
 import pytest
+from small_environments import Counting
+from tensorflow.core.framework import tensor_pb2, types_pb2
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
-from nec_tf.serving.client import RestPolicy, ServerError, Timed, Unavailable
+from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
+from nec_tf.runtime.errors import UserError
+from nec_tf.serving.client import GrpcPolicy, RestPolicy, ServerError, Timed, Unavailable, play
 
 OBSERVATIONS = np.zeros((2, 3), np.float32)
 
@@ -70,6 +78,7 @@ def test_actions_of_tf_serving_are_returned():
         answering([1, -1]),
         answering(["1", "2"]),
         answering([1, [2, 3]]),
+        b"[" * 200_000,
     ],
 )
 def test_other_answers_are_refused_in_a_sentence(answer):
@@ -83,6 +92,110 @@ def test_an_answer_that_drips_does_not_outlast_the_timeout():
         with pytest.raises(ServerError, match="not complete"):
             RestPolicy(address, "pong", timeout=0.5)(OBSERVATIONS)
     assert time.monotonic() - began < 5
+
+
+@contextlib.contextmanager
+def raw_server(blocks, pause=0.0):
+    """A server on localhost that sends some blocks of bytes, whatever it is asked."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        with contextlib.suppress(OSError):  # the client may have left
+            connection, _ = listening.accept()
+            connection.recv(1 << 16)
+            for block in blocks:
+                connection.sendall(block)
+                time.sleep(pause)
+            connection.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    with listening:
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        [b"HTTP/1.1 200 OK\r\n", *[b"X-Line: 1\r\n"] * 90],
+        [b"HTTP/1.1 100 Continue\r\n\r\n"] * 90,
+        [b"HTTP/1.1 500 Error\r\nContent-Length: 300\r\n\r\n", *[b"x"] * 90],
+    ],
+)
+def test_heads_and_errors_that_drip_do_not_outlast_the_timeout(blocks):
+    with raw_server(blocks, pause=0.1) as address:
+        began = time.monotonic()
+        with pytest.raises(Unavailable, match=r"not complete after 0\.5 s"):
+            RestPolicy(address, "pong", timeout=0.5)(OBSERVATIONS)
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        b"",
+        b"hello\r\n",
+        b"HTTP/1.1 500 Error\r\nContent-Length: 2\r\n\r\n\xff\xfe",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n" + answering([3, 0]),
+        b"HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\nContent-Length: 0\r\n\r\n",
+    ],
+)
+def test_what_is_no_answer_is_reported_in_a_sentence(block):
+    with raw_server([block]) as address, pytest.raises(ServerError, match="did not answer"):
+        RestPolicy(address, "pong")(OBSERVATIONS)
+
+
+@pytest.mark.parametrize("address", ["", "[::1", "localhost:abc", "a b:1"])
+def test_wrong_addresses_are_reported_in_a_sentence(address):
+    with pytest.raises(ServerError, match="did not answer"):
+        RestPolicy(address, "pong", timeout=1.0)(OBSERVATIONS)
+
+
+def tensor(dtype, *shape, **content):
+    proto = tensor_pb2.TensorProto(dtype=dtype, **content)
+    for size in shape:
+        proto.tensor_shape.dim.add(size=size)
+    return proto
+
+
+@pytest.mark.parametrize(
+    "proto",
+    [
+        tensor(types_pb2.DT_INVALID),
+        tensor(99, 2),
+        tensor(types_pb2.DT_INT64, 2, tensor_content=b"abc"),
+        tensor(types_pb2.DT_INT64, -1, int64_val=[1, 2]),
+        tensor(types_pb2.DT_INT64, 10**12, int64_val=[1]),
+        tensor(types_pb2.DT_STRING, 2, string_val=[b"1", b"2"]),
+        tensor(types_pb2.DT_VARIANT, 2),
+        tensor(types_pb2.DT_FLOAT, 2, float_val=[0.5, 1.0]),
+    ],
+)
+def test_tensors_that_are_no_actions_are_refused_in_a_sentence(proto):
+    class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
+        def Predict(self, request, context):
+            return predict_pb2.PredictResponse(outputs={"action": proto})
+
+    own = grpc.server(futures.ThreadPoolExecutor(1))
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(Service(), own)
+    port = own.add_insecure_port("127.0.0.1:0")
+    own.start()
+    try:
+        with pytest.raises(ServerError, match="answer with one"):
+            GrpcPolicy(f"127.0.0.1:{port}", "pong")(OBSERVATIONS)
+    finally:
+        own.stop(None)
+
+
+def test_actions_of_another_game_are_refused():
+    environment = GymnasiumEnvironment([Counting(3)], seed=1)
+    with pytest.raises(ServerError, match="actions 0 to 1"):
+        play(environment, lambda observations: np.array([7]))
+
+
+@pytest.mark.parametrize("deadline", [float("nan"), float("inf"), -1.0])
+def test_a_deadline_is_a_number_of_seconds(deadline):
+    with pytest.raises(UserError, match="deadline"):
+        Timed(lambda observations: np.zeros(1, np.int64), deadline)
 
 
 def test_unanswered_requests_are_repeated_until_the_deadline_and_counted():

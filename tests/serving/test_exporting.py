@@ -275,12 +275,38 @@ def test_the_manifest_says_what_was_exported_and_how_fast_it_answers(run, export
     assert 0 < about["latency"]["p50_ms"] <= about["latency"]["p99_ms"]
 
 
+def cut(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda folder: cut(folder / "saved_model.pb"),
+        lambda folder: (folder / "saved_model.pb").write_bytes(b""),
+        lambda folder: [cut(path) for path in folder.glob("variables/*data*")],
+        lambda folder: [path.unlink() for path in folder.glob("variables/*index")],
+        lambda folder: cut(folder / "check.npz"),
+        lambda folder: np.savez(folder / "check.npz", states=np.zeros(3)),
+        lambda folder: np.savez(folder / "check.npz", states=np.zeros(3), action=0, logits=0),
+    ],
+)
+def test_a_check_names_what_is_damaged(exported, tmp_path, damage):
+    shutil.copytree(exported, tmp_path / "1")
+    damage(tmp_path / "1")
+    with pytest.raises(UserError, match="is damaged"):
+        checking.check(tmp_path / "1")
+
+
 def test_a_check_finds_an_export_whose_answers_changed(exported, tmp_path):
     assert "32 of 32 actions are the same" in checking.check(exported)
     shutil.copytree(exported, tmp_path / "1")
     with np.load(exported / "check.npz") as file:
         kept = dict(file)
     np.savez(tmp_path / "1" / "check.npz", **{**kept, "q_values": kept["q_values"] + 0.1})
+    with pytest.raises(UserError, match="does not answer as it did"):
+        checking.check(tmp_path / "1")
+    np.savez(tmp_path / "1" / "check.npz", **{**kept, "q_values": kept["q_values"] * np.nan})
     with pytest.raises(UserError, match="does not answer as it did"):
         checking.check(tmp_path / "1")
     (tmp_path / "1" / "check.npz").unlink()

@@ -18,6 +18,7 @@ from nec_tf.agents.settings import (
     require_finite_above_0,
     require_finite_at_least_0,
     require_shares,
+    require_types,
     setting,
 )
 
@@ -61,6 +62,7 @@ class A3cConfig:
 
     def __post_init__(self) -> None:
         """Validates the settings."""
+        require_types(self)
         require_counts(self)
         require_at_least_1(self, "key_size", "t_max", "annealing_steps")
         require_shares(self, "discount", "rmsprop_decay")

@@ -60,6 +60,11 @@ class DqnConfig(ExplorationConfig):
         require_finite_at_least_0(self, "learning_rate")
         require_finite_above_0(self, "rmsprop_epsilon")
         require(
+            self.batch_size <= self.replay_capacity,
+            f"batch_size must be at most replay_capacity ({self.replay_capacity})",
+            self.batch_size,
+        )
+        require(
             self.replay_capacity >= max(2, self.learning_starts),
             f"replay_capacity must be at least learning_starts ({self.learning_starts})",
             self.replay_capacity,

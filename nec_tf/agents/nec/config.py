@@ -4,6 +4,7 @@ docs/algorithm.md gives the evidence for those marked [ours].
 """
 
 import dataclasses
+from typing import Any, Self
 
 import gin
 
@@ -16,6 +17,24 @@ from nec_tf.agents.settings import (
     setting,
 )
 from nec_tf.memory.constants import ALPHA, RMSPROP_DECAY, RMSPROP_EPSILON
+
+# Where the paper, or details reported from one of its authors, differ from the defaults.
+_PAPER = {
+    "exploration_repeats": 1,  # [paper] section 3.2: each random action is drawn anew
+    "recognise_by_key": True,  # [paper] sections 3.1 and 3.3: the exact same key
+    "key_length": 0.0,  # [paper] has no limit of keys
+    "centred_screens": False,  # [paper] takes whole screens
+    "averaging": 0.0,  # [paper] has one network
+    "key_size": 128,  # [reported]
+    "learning_rate": 7.92e-6,  # [reported], of the network, keys and values
+    "keys_learning_rate": 7.92e-6,
+    "values_learning_rate": 7.92e-6,
+    "epsilon_end": 0.001,  # [reported], as the three that follow
+    "epsilon_from": 5_000,
+    "epsilon_until": 25_000,
+    "epsilon_fall": "linear",
+    "learning_starts": 50_000,  # [reported]
+}
 
 
 @gin.configurable
@@ -68,6 +87,11 @@ class NecConfig(EpisodicConfig):
         RMSPROP_EPSILON, "RMSProp's epsilon for the network, inside the root [reported]"
     )
 
+    @classmethod
+    def paper(cls, **overrides: Any) -> Self:
+        """Returns the settings of the paper and its authors, with the given ones replaced."""
+        return cls.of_preset(_PAPER, overrides)
+
     def __post_init__(self) -> None:
         """Validates the settings."""
         super().__post_init__()
@@ -119,6 +143,11 @@ class NecLearnerConfig(NecConfig):
             "random_shifts moves what differs from the mean screen: it must be 0 without"
             " centred_screens",
             self.random_shifts,
+        )
+        require(
+            self.batch_size <= self.replay_capacity,
+            f"batch_size must be at most replay_capacity ({self.replay_capacity})",
+            self.batch_size,
         )
         require(
             self.learning_starts <= self.replay_capacity,

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from nec_tf.environments.games import find_games
-from nec_tf.experiments.registry import find_agent
+from nec_tf.experiments.registry import find_agent, make_config
 from nec_tf.runtime.errors import UserError
 
 # Settings of a run beside those of its agent that change what is learned, with their defaults.
-_OF_THE_RUN = {"num_envs": 1, "protocol": "paper"}
+_OF_THE_RUN = {"num_envs": 1, "protocol": "paper", "preset": "atari"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,7 +170,8 @@ def variant_of(agent: str, settings: Mapping[str, Any]) -> tuple[str, list[str]]
     defaults = defaults_of(agent)
     changed = {name: value for name, value in settings.items() if value != defaults[name]}
     of_agent = {name: value for name, value in changed.items() if name not in _OF_THE_RUN}
-    find_agent(agent).config(**of_agent)  # raises before anything is started
+    preset = changed.get("preset", _OF_THE_RUN["preset"])
+    make_config(agent, preset, **of_agent)  # raises before anything is started
     parts = [f"{name}-{_show(value)}" for name, value in sorted(changed.items())]
     flags = [f"--{name}={_show(value)}" for name, value in sorted(changed.items())]
     return "_".join([agent, *parts]), [f"--agent={agent}", *flags]

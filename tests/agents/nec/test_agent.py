@@ -216,6 +216,11 @@ def test_checkpoint_holds_everything_that_training_needs(tmp_path):
         ("network_epsilon", 0.0),
         ("network_epsilon", float("inf")),
         ("learning_rate", float("nan")),
+        ("learning_rate", "fast"),
+        ("horizon", 10.5),
+        ("horizon", True),
+        ("horizon", None),
+        ("recognise_by_key", 1),
     ],
 )
 def test_impossible_settings_are_refused_by_name(setting, value):
@@ -239,6 +244,17 @@ def test_settings_of_the_learner_are_no_settings_of_the_agent(setting):
         NecConfig(**{setting: 10})
     with pytest.raises(ValueError, match=setting):
         NecLearnerConfig(**{setting: 0})
+
+
+def test_numbers_of_numpy_become_those_of_python():
+    config = NecConfig(horizon=np.int64(7), learning_rate=np.float32(0.5), alpha=1)
+    assert (type(config.horizon), type(config.learning_rate)) == (int, float)
+    assert (config.horizon, config.learning_rate, config.alpha) == (7, 0.5, 1)
+
+
+def test_a_minibatch_larger_than_the_replay_is_refused():
+    with pytest.raises(ValueError, match="batch_size must be at most replay_capacity"):
+        NecLearnerConfig(batch_size=10**12)
 
 
 def test_a_replay_too_small_to_start_learning_is_refused():

@@ -61,6 +61,9 @@ def test_a_setting_goes_to_the_agents_that_have_it():
 def test_settings_of_the_run_that_change_what_is_learned_make_variants():
     (trial,) = trials(settings=["num_envs=8", "protocol=machado"])
     assert trial.variant == "nec_num_envs-8_protocol-machado"
+    (trial,) = trials(settings=["preset=paper"])
+    assert trial.variant == "nec_preset-paper"
+    assert "--preset=paper" in trial.command()
 
 
 def test_a_name_stands_for_the_only_variant():
@@ -84,6 +87,8 @@ def test_a_name_stands_for_the_only_variant():
         ({"settings": ["horizon=ten"]}, "--set horizon must be of type int, not 'ten'"),
         ({"settings": ["horizon=0"]}, "horizon must be at least 1"),
         ({"settings": ["horizon=1", "horizon=2"]}, "given twice"),
+        ({"settings": ["preset=nature"]}, "preset must be atari, small, paper"),
+        ({"agents": "dqn", "settings": ["preset=paper"]}, "'dqn' has no preset 'paper'"),
     ],
 )
 def test_mistakes_are_found_before_anything_is_started(wrong, words):
