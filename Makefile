@@ -15,7 +15,7 @@ PYTHON311 ?= $(shell for p in python3.11 python3 python /usr/bin/python3.11 /usr
 BIN := .venv/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: help install train demo test lint unit cluster-test faults fuzz soak benchmark lock clean
+.PHONY: help install train demo test lint unit cluster-test faults fuzz soak benchmark docs lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -82,6 +82,16 @@ benchmark: install  ## the tables of benchmarks/, with the rival libraries
 	$(BIN)/python -m benchmarks.lookup
 	$(BIN)/python -m benchmarks.loop
 
+docs: .venv-docs/installed  ## the site of docs/ and of docstrings: site/index.html
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
+	@echo "site/index.html is built. To search it: python3 -m http.server --directory site"
+
+.venv-docs/installed: requirements-docs.txt
+	@test -n "$(PYTHON311)" || { echo "make docs needs CPython 3.11: make PYTHON311=... docs" >&2; exit 1; }
+	@"$(PYTHON311)" -m venv .venv-docs
+	@.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+	@touch $@
+
 lock: install  ## resolve requirements*.in again
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 requirements.in -o requirements.txt
@@ -89,6 +99,8 @@ lock: install  ## resolve requirements*.in again
 	-o requirements-benchmarks.txt
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 requirements-sb3.in \
 	-o requirements-sb3.txt
+	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 requirements-docs.in \
+	-o requirements-docs.txt
 
 clean:  ## remove .venv and caches, keep runs/
-	rm -rf .venv .venv-sb3 .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-sb3 .venv-docs site .pytest_cache .mypy_cache .ruff_cache

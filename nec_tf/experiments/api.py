@@ -30,7 +30,7 @@ def train(
             steps elsewhere. None for 10,000,000 and 30,000.
         agent: Name in `nec_tf.experiments.registry.AGENTS`.
         seed: Random seed.
-        run_dir: Folder of the run. None for runs/<agent>-<task>-<seed>.
+        run_dir: Folder of the run. None for `runs/<agent>-<task>-<seed>`.
         **settings: Settings of the run (`nec_tf.experiments.settings`), of the agent (such as
             `capacity` of `NecConfig`) and of the task (`protocol`, `encoder`).
 
