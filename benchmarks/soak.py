@@ -3,8 +3,9 @@
 `python -m benchmarks.soak [--seconds=1800] [--json]` trains NEC on CartPole with a memory of 5,000
 entries an action, so that it evicts at nearly every write, and retrains, saves and evaluates often.
 It fails if the run ends with an error or logs one, if resident memory grows by 2% or more after the
-first third, if an evaluation finds less than 0.99 of the neighbours, or if an index had to be
-rebuilt. `benchmarks.turnover` has the indices that are too large to be retrained.
+first third and by more than TensorFlow's own leak explains, if an evaluation finds less than 0.99
+of the neighbours, or if an index had to be rebuilt. `benchmarks.turnover` has the indices that are
+too large to be retrained.
 """
 
 import json
