@@ -32,6 +32,10 @@ def test_train_returns_a_run_that_evaluates_exports_and_continues(tmp_path, monk
         run.evaluate(1, video="/nowhere/x.mp4")
     with pytest.raises(UserError, match=r"must be a \*\.mp4 or \*\.gif"):
         run.evaluate(1, video=tmp_path / "x.avi")
+    with pytest.raises(UserError, match="episodes must be from 1"):
+        run.evaluate(0)
+    with pytest.raises(UserError, match="seed must be at least 0"):
+        run.evaluate(1, seed=-1)
     with pytest.raises(UserError, match="checkpoint must be newest or best"):
         nec_tf.load_run(run.run_dir, "oldest")
 
@@ -64,6 +68,9 @@ MFEC = dict(eval_every_frames=60, eval_episodes=1, video=False)
         (dict(task="CartPole-v1", agent="nce"), "did you mean nec"),
         (dict(task="CartPole-v1", capcity=9), "no setting capcity. did you mean capacity"),
         (dict(task="CartPole-v1", frames=0), "frames must be at least 1"),
+        (dict(task="CartPole-v1", frames="many"), "frames must be of the type int"),
+        (dict(task="CartPole-v1", frames=10**10), "frames must be at most 9,999,999,999"),
+        (dict(task="CartPole-v1", run_dir=""), "run_dir is empty"),
         (dict(task="CartPole-v1", seed=2**32), r"seed must be .* below 2\*\*32"),
         (dict(task="CartPole-v1", agent="mfec", encoder="mlp"), "encoder cannot be set for agent"),
         (dict(task="Pendulum-v1"), "must be Discrete"),

@@ -1,12 +1,20 @@
+import dataclasses
+
 import imageio
 import numpy as np
 import pytest
 import tensorflow as tf
+from gymnasium.envs.classic_control import CartPoleEnv
 from tf_agents.policies import py_policy, random_tf_policy
 from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import policy_step
 
 from nec_tf.experiments import evaluation, tasks
+from nec_tf.experiments.loop import Experiment
+from nec_tf.experiments.registry import make_config
+from nec_tf.experiments.run import Run
+from nec_tf.experiments.settings import Settings
+from nec_tf.runtime.errors import UserError
 
 
 def random_policy(task):
@@ -116,6 +124,30 @@ def test_a_film_can_be_a_gif(tmp_path):
     pictures = film(tmp_path, "film.gif")
     assert 1 < len(pictures) <= 21  # it leaves out pictures that do not change
     assert pictures[0].shape == (210, 160, 3)
+
+
+class Blind(CartPoleEnv):
+    """Lists the render mode rgb_array and renders nothing."""
+
+    def render(self):
+        return None
+
+
+def blind_task():
+    task = tasks.gym_task("CartPole-v1")
+    return dataclasses.replace(task, make_env=lambda evaluation: Blind(render_mode="rgb_array"))
+
+
+def test_an_environment_that_renders_nothing_has_no_film(tmp_path):
+    with pytest.raises(UserError, match=r"render\(\) returned no image"):
+        evaluation.record_video(blind_task(), evaluation.Episode(0.0, 3, [0]), tmp_path / "a.mp4")
+
+
+def test_a_film_that_cannot_be_made_does_not_end_a_run(tmp_path, caplog):
+    settings = Settings.preset("small", frames=100, eval_every_frames=50, eval_episodes=1)
+    config = make_config("nec", "small", learning_starts=50)
+    assert Experiment(Run(tmp_path, blind_task(), settings, config)).run()
+    assert "there is no video" in caplog.text
 
 
 def test_an_endless_episode_ends_at_the_limit(caplog):
