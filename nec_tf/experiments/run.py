@@ -13,7 +13,7 @@ from nec_tf.experiments import provenance
 from nec_tf.experiments.checkpoints import Checkpoints, State
 from nec_tf.experiments.memory_import import import_memories
 from nec_tf.experiments.registry import find_agent, make_learner
-from nec_tf.experiments.run_files import CHECKPOINTS, read_config
+from nec_tf.experiments.run_files import CHECKPOINTS, read_config, read_object
 from nec_tf.experiments.run_folder import RunFolder
 from nec_tf.experiments.run_lock import RunLock
 from nec_tf.experiments.settings import Settings
@@ -154,7 +154,11 @@ class Run:
 def load_run(run_dir: str | Path, checkpoint: str = "newest") -> Run:
     """Returns the run of a folder, made from its `config.json` and a checkpoint, if it has one."""
     recorded = read_config(Path(run_dir))
-    config_class, config = find_agent(recorded["agent"]).config, recorded.pop("config")
+    config_class, config = find_agent(recorded["agent"]).config, recorded.pop("config", None)
+    if not isinstance(config, dict):
+        raise UserError(
+            f"{Path(run_dir) / 'config.json'} is damaged: it has no settings of its agent"
+        )
     unknown = sorted({*config} - {field.name for field in dataclasses.fields(config_class)})
     if unknown:
         raise UserError(
@@ -219,7 +223,8 @@ def default_num_envs(agent: str, run_dir: str | Path) -> int:
     That of the run in the folder, so that it can be resumed on a machine with more or fewer cores;
     for a new run, the agent's default.
     """
-    if (Path(run_dir) / "config.json").exists():
+    path = Path(run_dir) / "config.json"
+    if path.exists():
         with contextlib.suppress(ValueError, KeyError, TypeError):  # `RunFolder` reports damage
-            return int(read_config(Path(run_dir))["num_envs"])
+            return int(read_object(path)["num_envs"])
     return find_agent(agent).num_envs()

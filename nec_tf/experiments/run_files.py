@@ -25,10 +25,8 @@ def read_config(run_dir: Path) -> dict[str, Any]:
     if not path.exists():
         raise UserError(f"{run_dir} is not a run's folder: there is no {path}")
     config = read_object(path)
-    task = "game" in config or "env" in config
-    agent = isinstance(config.get("agent"), str)
-    if not (task and agent and isinstance(config.get("config"), dict)):
-        raise UserError(f"{path} is damaged: it does not name a task, an agent and its settings")
+    if not ("game" in config or "env" in config) or not isinstance(config.get("agent"), str):
+        raise UserError(f"{path} is damaged: it does not name a task and an agent")
     return config
 
 
