@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -56,13 +57,23 @@ def finish(run_dir: Path, frames: int) -> subprocess.CompletedProcess:
     )
 
 
+def checkpoints(run_dir: Path) -> set[str]:
+    """The names of the checkpoints of a run."""
+    return {path.name for path in run_dir.glob("checkpoints/frames-*")}
+
+
 def wait_for_checkpoint(run_dir: Path, process: subprocess.Popen, count: int = 2) -> None:
-    """Waits until a run has saved."""
+    """Waits until a run has so many checkpoints."""
+    wait_until(process, lambda: len(checkpoints(run_dir)) >= count)
+
+
+def wait_until(process: subprocess.Popen, happened: Callable[[], object]) -> None:
+    """Waits until something has happened that a running process does."""
     deadline = time.monotonic() + 120
-    while len(list(run_dir.glob("checkpoints/frames-*"))) < count:
+    while not happened():
         assert process.poll() is None, process.stderr.read()
-        assert time.monotonic() < deadline, "no checkpoint within two minutes"
-        time.sleep(0.05)
+        assert time.monotonic() < deadline, "nothing happened within two minutes"
+        time.sleep(0.001)
 
 
 def rows(run_dir: Path) -> list[dict[str, str]]:
