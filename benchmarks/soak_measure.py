@@ -27,8 +27,8 @@ _RUN = (
     "--log_every_frames=500",
 )
 _MOST_GROWTH = 0.02  # of resident memory
-# Bytes a frame. TensorFlow 2.15 leaks 16 to 48 bytes of each eager tensor on CPython 3.11
-# (docs/reliability.md#memory-of-a-long-run); 1,100 to 1,300 bytes a step of NEC were measured.
+# Bytes a frame. TensorFlow 2.15 leaks a little of each eager tensor on CPython 3.11: 1,200 bytes a
+# step of NEC were measured (docs/reliability.md#memory-of-a-long-run).
 _EXPLAINED_GROWTH = 1_500
 _LEAST_RECALL = 0.99
 _EVERY = 2.0  # seconds between two readings of resident memory
