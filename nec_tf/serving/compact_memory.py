@@ -5,7 +5,7 @@ its dimensions. What rounding took from a squared distance on average is given b
 error of each key, `||h_i - rounded h_i||^2`, is stored and subtracted. A state that was stored is
 then at distance 0 from its own entry, as it was before.
 
-All keys are compared. They are unpacked in each call: 7 to 20 ms for 200,000 keys of 64 numbers.
+All keys are compared. They are unpacked in each call: 18 ms for 200,000 keys (64 x 4 bits).
 """
 
 import itertools
