@@ -40,10 +40,10 @@ def read_object(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_text())
     except (ValueError, RecursionError) as error:
         raise UserError(
-            f"{path} is damaged: it is not readable as JSON ({error}); choose another --run_dir"
+            f"{path} is not readable as JSON ({error}): choose another --run_dir"
         ) from error
     if not isinstance(content, dict):
-        raise UserError(f"{path} is damaged: it is no JSON object; choose another --run_dir")
+        raise UserError(f"{path} holds no JSON object: choose another --run_dir")
     return content
 
 

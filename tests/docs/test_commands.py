@@ -31,7 +31,7 @@ ELSEWHERE = {
     "trainers/watch.py": "tests/experiments/viewer/test_server.py",
 }
 # Programs that measure for minutes or need an idle machine: only their flags are checked.
-TOO_LONG = {"benchmarks/serving.py", "benchmarks/soak.py", "benchmarks/trials.py"}
+TOO_LONG = {f"benchmarks/{name}.py" for name in ("serving", "soak", "trials", "turnover")}
 TOO_LONG |= {"benchmarks/watching.py"}
 
 
