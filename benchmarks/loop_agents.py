@@ -2,8 +2,10 @@
 
 All take turns. Each has one environment, and its default batches and ratio of updates to steps; for
 DQN and Stable-Baselines3 these are batches of 32 and an update every 4 steps. Training has begun
-before the first turn. Stable-Baselines3 needs newer packages than TensorFlow 2.15 allows, so it
-runs in a process with its own virtual environment, which `make benchmark` makes.
+before the first turn, and that of MFEC's VAE, which is trained once, has ended.
+
+Stable-Baselines3 needs newer packages than TensorFlow 2.15 allows, so it runs in a process with its
+own virtual environment, which `make benchmark` makes.
 """
 
 import subprocess
@@ -24,6 +26,7 @@ _RIVAL_PYTHON = _ROOT / ".venv-sb3/bin/python"
 _NOT_INSTALLED = f"{RIVAL} is left out: `make benchmark` installs it into .venv-sb3"
 _FRAMES_PER_STEP = 4
 _LEARNING_STARTS = 100  # steps; below the steps before the first turn
+_BEGINNINGS = ("learning_starts", "vae_steps")  # settings that say when an agent begins to learn
 
 
 class Runner(Protocol):
@@ -49,8 +52,8 @@ class Ours:
         self.name = name
         task = atari_task(GAME)
         self._environment = task.environment(1, seed=0)
-        waits = hasattr(make_config(name, "atari"), "learning_starts")
-        early = {"learning_starts": _LEARNING_STARTS} if waits else {}
+        default = make_config(name, "atari")
+        early = {s: _LEARNING_STARTS for s in _BEGINNINGS if hasattr(default, s)}
         config = make_config(name, "atari", **early)
         self._learner = make_learner(find_agent(name), task, self._environment, config, seed=0)
         self._time_step: Any = None
