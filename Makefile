@@ -72,7 +72,7 @@ faults: install  ## the attacks of tests/faults in their long form: 200 kills, 2
 fuzz: install  ## 10,000 random settings, manifests, arrays and observations, 200 damaged files
 	NEC_TF_FUZZ=10000 $(BIN)/python -m pytest tests/faults/test_fuzz.py -n 0 $(ARGS)
 
-soak: install  ## a run with constant eviction for SECONDS: memory is flat, recall above 0.99
+soak: install  ## a run with constant eviction for SECONDS: bounded memory, recall above 0.99
 	$(BIN)/python -m benchmarks.soak --seconds=$(SECONDS) $(ARGS)
 
 benchmark: install  ## the tables of benchmarks/, with the rival libraries
