@@ -1,5 +1,6 @@
 """Metrics of a run: `metrics.csv`, and where they are shown."""
 
+import contextlib
 import csv
 import io
 from collections.abc import Sequence
@@ -63,13 +64,14 @@ def _whole_rows(path: Path) -> list[dict[str, str]]:
         lines = file.read().split("\r\n")
     reader = csv.DictReader(lines[:-1])  # what follows the last line break is a part of a row
     rows: list[dict[str, str]] = []
-    for row in reader:
-        width = None not in row and None not in row.values()
-        frames = row.get("frames") or ""
-        after = not rows or (frames.isdecimal() and int(frames) > int(rows[-1]["frames"]))
-        if not (width and frames.isdecimal() and after):
-            break
-        rows.append(row)
+    with contextlib.suppress(csv.Error):  # a row that holds a line break is unreadable, too
+        for row in reader:
+            width = None not in row and None not in row.values()
+            frames = row.get("frames") or ""
+            after = not rows or (frames.isdecimal() and int(frames) > int(rows[-1]["frames"]))
+            if not (width and frames.isdecimal() and after):
+                break
+            rows.append(row)
     lost = len(lines) - 2 - len(rows) + bool(lines[-1])
     if lost > 0:
         logging.warning("%s: %d unreadable row(s) at its end were dropped", path, lost)

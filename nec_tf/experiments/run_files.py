@@ -48,12 +48,21 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def read_metrics(run_dir: Path) -> list[dict[str, str]]:
-    """Returns the rows of a run's `metrics.csv`, none if it has no such file yet."""
+    """Returns the rows of a run's `metrics.csv`, none if it has no such file yet.
+
+    Raises:
+        UserError: It is damaged.
+    """
     path = run_dir / "metrics.csv"
     if not path.exists():
         return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
+    with path.open(newline="", errors="replace") as file:
+        try:
+            return list(csv.DictReader(file))
+        except csv.Error as error:
+            raise UserError(
+                f"{path} is damaged ({error}): resume the run, which drops unreadable rows"
+            ) from error
 
 
 def checkpoints(run_dir: Path) -> list[Path]:

@@ -38,6 +38,7 @@ def test_rows_after_the_checkpoint_are_dropped(tmp_path):
         b"\xff\xfe,,\r\n",
         b"-5,1.0,\r\n",
         b"1e4,1.0,\r\n",
+        b"2040,0.\r5,1.0\r\n",  # a line break inside of a row
     ],
 )
 def test_unreadable_rows_at_the_end_are_dropped_with_a_warning(tmp_path, caplog, end):
