@@ -22,12 +22,12 @@ from benchmarks.lookup_measure import (
 )
 from nec_tf.memory.dnd import DifferentiableNeuralDictionary
 from nec_tf.memory.neighbours import NeighbourIndex, make_index
+from nec_tf.memory.neighbours.scann_index import RETRAIN_CHANGES
 from nec_tf.memory.row_rmsprop import RowRMSProp
 
 VALUES_LEARNING_RATE = 1e-2
 STATES_PER_STEP = 32  # a minibatch; paper, section 4
 STEPS_PER_WRITE = 25  # an update every 4 agent steps (paper), a write about every 100 of them
-RETRAIN_AFTER = 4.0  # changes for each stored key, see `ScannIndex.outgrown`
 _EXACT_SECONDS = 5.0  # for the gradient steps of the exact backend: at scale each takes seconds
 
 NOTE = (
@@ -148,7 +148,7 @@ class _Subject:
 
     def charge_retrains(self, row: dict[str, Any]) -> dict[str, Any]:
         """Adds to the time of each change its share of the next retrain."""
-        changes = RETRAIN_AFTER * len(self._keys.stored)
+        changes = RETRAIN_CHANGES * len(self._keys.stored)
         share = row["build_s"] / changes * 1e3 if self._fast else 0.0
         row["retrain_share_ms"] = share
         row["write_ms"] += share
