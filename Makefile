@@ -1,4 +1,5 @@
-# Two commands for a newcomer: `make train` and `make test`. Everything lives in .venv.
+# Two commands for a newcomer: `make train` and `make test`. Everything lives in .venv, or with
+# LANE=tf220 (a newer TensorFlow, docs/dependencies.md) in .venv-tf220.
 
 GAME ?= Frostbite
 AGENT ?= nec
@@ -6,13 +7,26 @@ FRAMES ?= 10000000
 SEED ?= 1
 SECONDS ?= 1800
 ARGS ?=
+LANE ?=
+
+ifeq ($(LANE),)
+VENV := .venv
+LOCK := requirements.txt
+else ifeq ($(LANE),tf220)
+VENV := .venv-tf220
+LOCK := requirements-tf220.txt
+PIP_FLAGS := --no-deps
+export TF_USE_LEGACY_KERAS := 1
+else
+$(error there is no lane $(LANE): leave LANE out, or say LANE=tf220)
+endif
 
 # The lock was resolved for CPython 3.11; the first one found is used.
 PYTHON311 ?= $(shell for p in python3.11 python3 python /usr/bin/python3.11 /usr/local/bin/python3.11 \
 	"$$HOME"/.pyenv/versions/3.11*/bin/python; do \
 	"$$p" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))' \
 	2>/dev/null && { command -v "$$p"; break; }; done)
-BIN := .venv/bin
+BIN := $(VENV)/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .PHONY: help install train demo test lint unit cluster-test faults fuzz soak benchmark docs lock clean
@@ -20,15 +34,15 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
 
-install: .venv/installed  ## create .venv from the lock
+install: $(VENV)/installed  ## create .venv from the lock; LANE=tf220: .venv-tf220, for every target
 
-.venv/installed: requirements.txt pyproject.toml
+$(VENV)/installed: $(LOCK) pyproject.toml
 	@test -n "$(PYTHON311)" || { echo "nec_tf needs CPython 3.11 with venv: install it" \
 	"(Debian: python3.11 and python3.11-venv; or pyenv install 3.11)" \
 	"or say where it is: make PYTHON311=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
-	@echo "Installing into .venv with $(PYTHON311) (about two minutes)"
-	@"$(PYTHON311)" -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@echo "Installing into $(VENV) with $(PYTHON311) (about two minutes)"
+	@"$(PYTHON311)" -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -r $(LOCK)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
 	--config-settings editable_mode=compat -e .
 	@touch $@
@@ -52,7 +66,8 @@ else
 	$(BIN)/python trainers/watch.py --run_dir=runs/demo $(ARGS)
 endif
 
-test: lint unit  ## formatting, import rules, types and every test
+# Another lane has other releases of the linters and of annotated packages: the default one decides.
+test: $(if $(LANE),,lint) unit  ## formatting, import rules, types and every test; LANE=tf220: tests only
 
 lint: install
 	$(BIN)/ruff format --check .
@@ -76,6 +91,7 @@ soak: install  ## a run with constant eviction for SECONDS: bounded memory, reca
 	$(BIN)/python -m benchmarks.soak --seconds=$(SECONDS) $(ARGS)
 
 benchmark: install  ## the tables of benchmarks/, with the rival libraries
+	$(if $(LANE),$(error the rival libraries are locked for the default lane: leave LANE out))
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-benchmarks.txt
 	$(PYTHON311) -m venv .venv-sb3
 	.venv-sb3/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-sb3.txt
@@ -95,6 +111,8 @@ docs: .venv-docs/installed  ## the site of docs/ and of docstrings: site/index.h
 lock: install  ## resolve requirements*.in again
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 requirements.in -o requirements.txt
+	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 requirements.in requirements-tf220.in \
+	--override requirements-tf220.in -o requirements-tf220.txt
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 requirements-benchmarks.in \
 	-o requirements-benchmarks.txt
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 requirements-sb3.in \
@@ -102,5 +120,5 @@ lock: install  ## resolve requirements*.in again
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 requirements-docs.in \
 	-o requirements-docs.txt
 
-clean:  ## remove .venv and caches, keep runs/
-	rm -rf .venv .venv-sb3 .venv-docs site .pytest_cache .mypy_cache .ruff_cache
+clean:  ## remove environments and caches, keep runs/
+	rm -rf .venv .venv-tf220 .venv-sb3 .venv-docs site .pytest_cache .mypy_cache .ruff_cache

@@ -6,6 +6,7 @@ What users import. Names are loaded on first use, so that `import nec_tf` takes 
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from nec_tf.runtime import legacy_keras as legacy_keras
 from nec_tf.runtime import quiet as quiet
 from nec_tf.runtime import version as _version
 

@@ -4,6 +4,7 @@ import importlib.metadata
 import re
 from pathlib import Path
 
+from lanes import of_the_default_lock
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
@@ -57,6 +58,7 @@ def test_the_document_lists_the_lock():
     assert {row[0]: row[1] for row in listed()} == locked()
 
 
+@of_the_default_lock
 def test_licences_and_bounds_are_those_of_the_installed_packages():
     held, compared = bounds(), 0
     for name, version, stated, _, bound in listed():

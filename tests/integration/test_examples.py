@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from lanes import needs_reverb
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -34,6 +35,7 @@ def test_stock_drivers():
     assert last_number(out) > 60
 
 
+@needs_reverb
 def test_reverb_actor_learner(tmp_path):
     out = run("reverb_actor_learner", "--steps=3000", f"--root_dir={tmp_path}").splitlines()
     assert last_number(next(line for line in out if line.startswith("mean return"))) > 40

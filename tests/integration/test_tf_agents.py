@@ -6,8 +6,8 @@ import sys
 import gin
 import numpy as np
 import pytest
-import reverb
 import tensorflow as tf
+from lanes import needs_reverb
 from memories import assert_same_contents, contents
 from small_environments import SmallLock
 from tf_agents.drivers import dynamic_episode_driver, dynamic_step_driver, py_driver
@@ -155,7 +155,10 @@ def test_preprocessed_sequences_train_like_the_sequences():
     assert float(agent.loss(prepared).loss) == float(agent.loss(sequences).loss)
 
 
+@needs_reverb
 def test_actor_learner_and_reverb_learn(tmp_path):
+    import reverb
+
     train_step = train_utils.create_train_step()
     agent = make_agent(train_step=train_step)
     environment = SingleGymnasiumEnvironment(SmallLock(1), seed=1)

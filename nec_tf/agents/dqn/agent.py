@@ -72,8 +72,8 @@ class DqnAgent(dqn_agent.DqnAgent):
         super().__init__(
             time_step_spec,
             action_spec,
-            q_network=_q_network(embedding, num_actions, seed),
-            target_q_network=_q_network(target, num_actions, seed),
+            q_network=_q_network(embedding, num_actions, seed, time_step_spec.observation),
+            target_q_network=_q_network(target, num_actions, seed, time_step_spec.observation),
             # Nature DQN divides by a running standard deviation: that is RMSProp, centred.
             optimizer=tf.compat.v1.train.RMSPropOptimizer(
                 config.learning_rate,
@@ -123,9 +123,24 @@ class DqnAgent(dqn_agent.DqnAgent):
 
 
 def _q_network(
-    embedding: tf.keras.Model, num_actions: int, seed: int | None
+    embedding: tf.keras.Model, num_actions: int, seed: int | None, observation: tf.TensorSpec
 ) -> sequential.Sequential:
     """Returns the last layers on an embedding: ReLU, and one linear output for each action."""
     initial = tf.keras.initializers.HeUniform(seed)
     last = tf.keras.layers.Dense(num_actions, kernel_initializer=initial)
-    return sequential.Sequential([embedding, tf.keras.layers.ReLU(), last], name="q_network")
+    network = sequential.Sequential([embedding, tf.keras.layers.ReLU(), last], name="q_network")
+    network.create_variables(_sampled(observation))
+    return network
+
+
+def _sampled(spec: tf.TensorSpec) -> tf.TensorSpec:
+    """Returns a spec that TF-Agents can draw an observation from, to create variables.
+
+    It adds 1 to the maximum. With NumPy 2 a scalar of 8 bits overflows; of an array of bounds,
+    TF-Agents takes a Python integer.
+    """
+    if spec.dtype != tf.uint8:
+        return spec
+    bounded = tensor_spec.BoundedTensorSpec.from_spec(spec)
+    low, high = (np.broadcast_to(bound, spec.shape) for bound in (bounded.minimum, bounded.maximum))
+    return tensor_spec.BoundedTensorSpec(spec.shape, spec.dtype, low, high, spec.name)
