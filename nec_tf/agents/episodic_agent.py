@@ -113,6 +113,7 @@ class EpisodicAgent(tf_agent.TFAgent):
         info_spec = NecInfo(
             key=tf.TensorSpec([config.key_size], tf.float32, "key"),
             best_q=tf.TensorSpec([], tf.float32, "best_q"),
+            taken_q=tf.TensorSpec([], tf.float32, "taken_q") if config.greedy_returns else (),
         )
         super().__init__(
             time_step_spec,
@@ -147,7 +148,10 @@ class EpisodicAgent(tf_agent.TFAgent):
 
     def memory_observer(self) -> NStepObserver:
         """Returns an observer that writes steps to the memory. Each driver needs its own."""
-        return NStepObserver(self.config.horizon, self.config.discount, self.write)
+        config = self.config
+        return NStepObserver(
+            config.horizon, config.discount, self.write, greedy_returns=config.greedy_returns
+        )
 
     def post_process_policy(self) -> FrozenPolicy:
         """Returns a greedy policy over a frozen copy of the network and the memory.
@@ -201,6 +205,11 @@ class EpisodicAgent(tf_agent.TFAgent):
             raise ValueError(
                 f"a sequence must have at least 2 steps, not {length}: the return of a step ends in"
                 " the value of a later one. Sample with num_steps=config.horizon + 1"
+            )
+        if self.config.greedy_returns:
+            raise ValueError(
+                "greedy_returns are computed by memory_observer and by NecLearner, not from the"
+                " trajectories of a replay buffer: train on Experience, or turn greedy_returns off"
             )
         returns = first_return(
             experience.reward,

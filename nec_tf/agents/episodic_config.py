@@ -13,6 +13,9 @@ class EpisodicConfig(ExplorationConfig):
 
     discount: float = setting(0.99, "gamma, for a step [paper]")
     horizon: int = setting(100, "N of the N-step returns, in steps [paper]")
+    greedy_returns: bool = setting(
+        False, "end a return before a non-greedy action that earned less than the best Q [ours]"
+    )
     capacity: int = setting(constants.CAPACITY, "entries of each action's memory [paper]")
     num_neighbours: int = setting(constants.NUM_NEIGHBOURS, "p, neighbours of a lookup [paper]")
     key_size: int = setting(64, "length of a key [ours]")

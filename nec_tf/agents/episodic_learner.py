@@ -44,8 +44,9 @@ class EpisodicLearner(Learner):
         self._screens = ScreenWriter(folder)
 
     def new_window(self) -> NStepWindow:
-        """Returns an empty window with the agent's horizon and discount."""
-        return NStepWindow(self.agent.config.horizon, self.agent.config.discount)
+        """Returns an empty window with the agent's settings of returns."""
+        config = self.agent.config
+        return NStepWindow(config.horizon, config.discount, greedy_returns=config.greedy_returns)
 
     @in_graphs
     def observe(self, step: trajectory.Trajectory) -> None:

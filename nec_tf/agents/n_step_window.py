@@ -10,7 +10,7 @@ from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
 from nec_tf.agents.policies import NecInfo
-from nec_tf.agents.returns import n_step_returns
+from nec_tf.agents.returns import greedy_returns, n_step_returns
 
 # Steps that are written together. A write waits at most 64 steps longer, beside the 100 steps that
 # an N-step return waits anyway; measured, see docs/algorithm.md ("Write batching").
@@ -36,12 +36,13 @@ class NStepTuples(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """One step: `s_t`, `a_t`, `h_t`, `max_a Q(s_t, a)` and `r_t`, the reward of `a_t`."""
+    """One step: `s_t`, `a_t`, `h_t`, `max_a Q(s_t, a)`, whether `a_t` is greedy, and `r_t`."""
 
     observation: np.ndarray
     action: np.ndarray
     key: np.ndarray
     best_q: float
+    greedy: bool
     reward: np.ndarray
 
 
@@ -54,7 +55,13 @@ class NStepWindow:
     last state; that state itself has no known reward and is dropped.
     """
 
-    def __init__(self, horizon: int, discount: float, write_every: int = WRITE_EVERY) -> None:
+    def __init__(
+        self,
+        horizon: int,
+        discount: float,
+        write_every: int = WRITE_EVERY,
+        greedy_returns: bool = False,
+    ) -> None:
         """Makes empty windows, one for each environment of a batch.
 
         Args:
@@ -62,12 +69,14 @@ class NStepWindow:
             discount: `gamma`, for a step.
             write_every: Number of tuples that are returned together; fewer at the end of an
                 episode.
+            greedy_returns: Whether returns are those of `returns.greedy_returns`.
         """
         if horizon < 1:
             raise ValueError(f"horizon must be at least 1, not {horizon}")
         self._horizon = horizon
         self._discount = discount
         self._write_every = write_every
+        self._greedy_returns = greedy_returns
         self._windows: dict[int, list[_Step]] = {}
 
     def add(self, step: trajectory.Trajectory) -> list[NStepTuples]:
@@ -84,6 +93,11 @@ class NStepWindow:
             raise ValueError(
                 "the steps have no key and best_q in their policy_info: collect them with the"
                 f" agent's collect_policy, which reports {NecInfo.__name__}; this one has {info!r}"
+            )
+        if self._greedy_returns and info.taken_q == ():
+            raise ValueError(
+                "greedy returns need taken_q in the policy_info of the steps: collect them with the"
+                " collect_policy of an agent whose greedy_returns is on"
             )
         if not isinstance(step.reward, np.ndarray):
             step = tf.nest.map_structure(np.asarray, step)
@@ -113,6 +127,7 @@ class NStepWindow:
                 step.action[stream],
                 info.key[stream],
                 best_q,
+                not self._greedy_returns or bool(info.taken_q[stream] >= info.best_q[stream]),
                 step.reward[stream],
             )
         )
@@ -135,7 +150,12 @@ class NStepWindow:
         """
         values = np.array([step.best_q for step in window] + [last_value])
         rewards = np.array([step.reward for step in window])
-        returns = n_step_returns(rewards, values, self._discount, self._horizon)[:count]
+        settings = self._discount, self._horizon
+        if self._greedy_returns:
+            greedy = np.array([step.greedy for step in window])
+            returns = greedy_returns(rewards, values, greedy, *settings)[:count]
+        else:
+            returns = n_step_returns(rewards, values, *settings)[:count]
         steps = window[:count]
         del window[:count]
         return NStepTuples(
@@ -187,6 +207,7 @@ class NStepObserver:
         discount: float,
         receive: Callable[[NStepTuples], Any],
         write_every: int = WRITE_EVERY,
+        greedy_returns: bool = False,
     ) -> None:
         """Makes an observer of a batch of environments.
 
@@ -195,8 +216,9 @@ class NStepObserver:
             discount: `gamma`, for a step.
             receive: Called with the tuples of one environment, such as `agent.write`.
             write_every: See `NStepWindow`.
+            greedy_returns: See `NStepWindow`.
         """
-        self._window = NStepWindow(horizon, discount, write_every)
+        self._window = NStepWindow(horizon, discount, write_every, greedy_returns)
         self._receive = receive
 
     @in_graphs

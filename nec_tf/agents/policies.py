@@ -21,10 +21,12 @@ class NecInfo(NamedTuple):
     Attributes:
         key: `h`, [B, key_size].
         best_q: `max_a Q(s, a)`, [B].
+        taken_q: `Q(s, a)` of the action taken, [B]; () unless returns need it.
     """
 
     key: Any
     best_q: Any
+    taken_q: Any = ()
 
 
 class QFunction(Protocol):
@@ -135,10 +137,24 @@ class EpisodicPolicy(EpsilonGreedyPolicy):
 
     def _q_and_info(self, observation: tf.Tensor) -> tuple[tf.Tensor, Any]:
         keys, q = self._q_values(observation)
-        return q, self._info(keys, q)
+        return q, NecInfo(keys, tf.reduce_max(q, axis=-1)) if self.info_spec else ()
 
-    def _info(self, keys: tf.Tensor, q: tf.Tensor) -> NecInfo | tuple:
-        return NecInfo(keys, tf.reduce_max(q, axis=-1)) if self.info_spec else ()
+    def _action(
+        self, time_step: ts.TimeStep, policy_state: types.NestedTensor, seed: Any = None
+    ) -> policy_step.PolicyStep:
+        del seed
+        step = self._step(*self._q_values(time_step.observation))
+        return step._replace(state=policy_state)
+
+    def _step(self, keys: tf.Tensor, q: tf.Tensor) -> policy_step.PolicyStep:
+        """Chooses actions [B] by Q-values [B, A] and reports what `info_spec` has."""
+        action = self._choose(q)
+        if not self.info_spec:
+            return policy_step.PolicyStep(action, (), ())
+        info = NecInfo(keys, tf.reduce_max(q, axis=-1))
+        if self.info_spec.taken_q != ():
+            info = info._replace(taken_q=tf.gather(q, action, batch_dims=1))
+        return policy_step.PolicyStep(action, (), info)
 
     def numpy_action(self) -> Callable[[ts.TimeStep, Any], policy_step.PolicyStep]:
         """Returns `action` with NumPy arrays in and out, and no Python inside a graph.
@@ -157,5 +173,4 @@ class EpisodicPolicy(EpsilonGreedyPolicy):
         return action
 
     def _decide(self, keys: tf.Tensor, candidates: tf.Tensor) -> policy_step.PolicyStep:
-        q = self._q_values.q_values(keys, candidates)
-        return policy_step.PolicyStep(self._choose(q), (), self._info(keys, q))
+        return self._step(keys, self._q_values.q_values(keys, candidates))

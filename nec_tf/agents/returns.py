@@ -31,6 +31,42 @@ def n_step_returns(
     return to_the_end[:-1] + beyond * (np.asarray(bootstrap_values, float)[end] - to_the_end[end])
 
 
+def greedy_returns(
+    rewards: np.ndarray,
+    bootstrap_values: np.ndarray,
+    greedy: np.ndarray,
+    discount: float,
+    horizon: int,
+) -> np.ndarray:
+    """N-step returns that end where exploration cost something: those of Watkins' Q(lambda).
+
+    As equation 3, but a sum ends with `max_a Q(s_k, a)` before an action `a_k` that was not greedy,
+    if what followed was worth less. Exploration that paid is kept.
+
+    Args:
+        rewards: `r_t`, what action t brought, [T].
+        bootstrap_values: `max_a Q(s_t, a)` for t = 0 to T, [T + 1], as in `n_step_returns`.
+        greedy: Whether action t was the best by Q, bool [T].
+        discount: `gamma`.
+        horizon: `N`.
+
+    Returns:
+        float64 [T].
+    """
+    length = len(rewards)
+    start, values = np.arange(length), np.asarray(bootstrap_values, float)
+    end = np.minimum(start + horizon, length)
+    returns = values[end]  # of step `end`, then of one step earlier in each turn
+    for back in range(1, min(horizon, length) + 1):
+        step = end - back
+        inside = step >= start
+        step = np.maximum(step, 0)
+        cut = (back > 1) & ~greedy[np.minimum(step + 1, length - 1)]
+        following = np.where(cut, np.maximum(returns, values[step + 1]), returns)
+        returns = np.where(inside, rewards[step] + discount * following, returns)
+    return returns
+
+
 def monte_carlo_returns(rewards: np.ndarray, discount: float) -> np.ndarray:
     """All rewards to the end of the episode, as MFEC writes them (Blundell et al., 2016).
 

@@ -12,6 +12,7 @@ from tf_agents.trajectories import time_step as ts
 from nec_tf.agents.n_step_driver import NStepDriver
 from nec_tf.agents.n_step_window import NStepObserver, NStepWindow
 from nec_tf.agents.policies import NecInfo
+from nec_tf.agents.returns import greedy_returns
 from nec_tf.environments.gymnasium_env import GymnasiumEnvironment, SingleGymnasiumEnvironment
 
 GAMMA = 0.9
@@ -55,9 +56,11 @@ class Episode:
 
 def batch(*steps):
     """One trajectory [B] of several environments' steps."""
+    taken = tuple(s["policy_info"].taken_q for s in steps)
     info = NecInfo(
         np.stack([s["policy_info"].key for s in steps]),
         np.stack([s["policy_info"].best_q for s in steps]),
+        () if taken == ((),) * len(steps) else np.stack(taken),
     )
     stacked = {
         name: np.array([s[name] for s in steps]) for name in steps[0] if name != "policy_info"
@@ -88,6 +91,26 @@ def test_returns_are_those_of_equation_3(n, write_every, terminated):
         rtol=1e-5,
         atol=1e-6,
     )
+
+
+@pytest.mark.parametrize("write_every", [1, 4, 64])
+def test_greedy_returns_cut_at_actions_below_the_best_q(write_every):
+    rng, received = np.random.default_rng(1), []
+    episode, taken = Episode(rng, 30, True), rng.integers(0, 2, 31)
+    observer = NStepObserver(3, GAMMA, received.append, write_every, greedy_returns=True)
+    for step, below in zip(episode.steps(), taken, strict=True):
+        info = step["policy_info"]
+        observer(batch({**step, "policy_info": info._replace(taken_q=info.best_q - below)}))
+    values = np.append(episode.values[:-1], 0.0)
+    expected = greedy_returns(episode.rewards, values, taken[:30] == 0, GAMMA, 3)
+    np.testing.assert_allclose(np.concatenate([p.returns for p in received]), expected, rtol=1e-5)
+    assert not np.allclose(expected, episode.returns(3))
+
+
+def test_greedy_returns_without_the_q_of_the_action_taken_are_refused():
+    step = next(iter(Episode(np.random.default_rng(0), 5, True).steps()))
+    with pytest.raises(ValueError, match="greedy_returns is on"):
+        NStepObserver(3, GAMMA, print, greedy_returns=True)(batch(step))
 
 
 def test_every_step_comes_once_in_order_with_its_own_state_action_and_key():

@@ -60,6 +60,15 @@ def test_reports_key_and_best_q_where_asked():
     assert act(make_policy(1.0), [[0, 3, 1, 2]]).info == ()
 
 
+def test_reports_the_q_of_the_action_taken_where_asked():
+    number = tf.TensorSpec([], tf.float32)
+    spec = NecInfo(tf.TensorSpec([4], tf.float32), number, number)
+    q = np.tile([0.0, 3, 1, 2], (50, 1))
+    step = act(make_policy(1.0, spec), q)
+    np.testing.assert_array_equal(step.info.taken_q, q[np.arange(50), step.action.numpy()])
+    assert len(set(step.action.numpy())) > 1
+
+
 def collecting(repeats=1, **settings):
     """A policy with an exploration schedule, and the schedule."""
     config = ExplorationConfig(exploration_repeats=repeats, **settings)

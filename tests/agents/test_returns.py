@@ -6,6 +6,7 @@ from reference import by_equation_3, by_equation_4
 
 from nec_tf.agents.returns import (
     first_return,
+    greedy_returns,
     monte_carlo_returns,
     n_step_returns,
     off_policy_returns,
@@ -46,6 +47,58 @@ def test_equals_the_equation_term_by_term(steps, last, gamma, n):
 def test_a_value_that_no_return_needs_is_not_used():
     values = np.array([1.0, 2, 3, np.nan])
     assert np.isfinite(n_step_returns(np.ones(3), values, 0.9, 2)[:1]).all()
+
+
+def by_watkins(rewards, values, greedy, gamma, n):
+    """Step by step from the definition; a cut looks only at what follows the first action."""
+
+    def worth(t, end):
+        if t == end:
+            return values[end]
+        following = worth(t + 1, end)
+        if t + 1 < end and not greedy[t + 1]:
+            following = max(following, values[t + 1])
+        return rewards[t] + gamma * following
+
+    return [worth(t, min(t + n, len(rewards))) for t in range(len(rewards))]
+
+
+def test_a_return_ends_before_exploration_that_cost_something():
+    # gamma = 0.5, N = 3, the random actions 1 and 2. From the end: t=2: 3 + 50/2 = 28;
+    # t=1: action 2 earned 28 < 40, so 2 + 40/2 = 22; t=0: action 1 earned 22 < 30: 1 + 30/2 = 16.
+    rewards, values = np.array([1.0, 2, 3]), np.array([20.0, 30, 40, 50])
+    greedy = np.array([True, False, False])
+    np.testing.assert_allclose(greedy_returns(rewards, values, greedy, 0.5, 3), [16, 22, 28])
+    # Action 1 earned 22 where its state promised 10, and is kept: 1 + 22/2 = 12.
+    values = np.array([20.0, 10, 40, 50])
+    np.testing.assert_allclose(greedy_returns(rewards, values, greedy, 0.5, 3), [12, 22, 28])
+
+
+@given(
+    st.lists(st.tuples(numbers, numbers, st.booleans()), min_size=1, max_size=30),
+    numbers,
+    st.floats(0, 1),
+    st.integers(1, 40),
+)
+def test_greedy_returns_equal_their_definition(steps, last, gamma, n):
+    rewards, values, greedy = (np.array(column) for column in zip(*steps, strict=True))
+    values = np.append(values, last)
+    np.testing.assert_allclose(
+        greedy_returns(rewards, values, greedy, gamma, n),
+        by_watkins(rewards, values, greedy, gamma, n),
+        atol=1e-8,
+    )
+    np.testing.assert_allclose(
+        greedy_returns(rewards, values, np.ones(len(steps), bool), gamma, n),
+        n_step_returns(rewards, values, gamma, n),
+        atol=1e-8,
+    )
+
+
+def test_a_value_that_no_greedy_return_needs_is_not_used():
+    values = np.array([1.0, 2, 3, np.nan])
+    greedy = np.array([True, False, False])
+    assert np.isfinite(greedy_returns(np.ones(3), values, greedy, 0.9, 2)[:1]).all()
 
 
 def test_monte_carlo_adds_all_rewards():

@@ -52,6 +52,20 @@ def test_acting_looks_up_every_action():
     np.testing.assert_allclose(step.info.best_q, tf.reduce_max(agent.dnd(keys), axis=-1))
 
 
+def test_greedy_returns_report_the_q_of_the_action_taken_and_refuse_trajectories():
+    agent = make_agent(greedy_returns=True, epsilon_start=1.0)
+    agent.write(tuples(agent, 40))
+    observation = np.random.default_rng(2).normal(size=(30, 3)).astype(np.float32)
+    step = agent.collect_policy.action(ts.restart(tf.constant(observation), 30))
+    q = agent.dnd(agent.embedding(observation), step.action)
+    np.testing.assert_allclose(step.info.taken_q, q, rtol=1e-5)
+    assert np.any(step.info.taken_q < step.info.best_q)
+    spec = agent.collect_data_spec
+    sequence = tf.nest.map_structure(lambda s: tf.zeros([2, 3, *s.shape], s.dtype), spec)
+    with pytest.raises(ValueError, match="turn greedy_returns off"):
+        agent.preprocess_sequence(sequence)
+
+
 def test_loss_is_the_mean_squared_difference_from_the_returns():
     agent = make_agent()
     written = tuples(agent, 40)
