@@ -1,4 +1,4 @@
-"""Flags that sweep.py and tune.py share."""
+"""Flags that sweep.py, tune.py and screen.py share."""
 
 from absl import flags
 

@@ -25,6 +25,7 @@ ELSEWHERE = {
     "export/import_memory.py": "tests/export/test_export_policy.py",
     "export/serving_client.py": "tests/serving/test_exporting.py",
     "trainers/record_result.py": "tests/trainers/test_programs.py",
+    "trainers/screen.py": "tests/trainers/test_sweep.py",
     "trainers/sweep.py": "tests/trainers/test_sweep.py",
     "trainers/train_atari.py": "tests/trainers/test_programs.py",
     "trainers/tune.py": "tests/trainers/test_sweep.py",

@@ -1,10 +1,11 @@
-"""trainers/sweep.py and tune.py as a person runs them, on a Ray of their own."""
+"""trainers/sweep.py, tune.py and screen.py as a person runs them, on a Ray of their own."""
 
 import csv
 import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -114,6 +115,28 @@ def test_a_search_judges_settings_and_resumes(tmp_path):
     assert len(list((tmp_path / "runs" / "tuning").glob("mfec_num_neighbours-*"))) == 2
 
 
+def test_a_screening_runs_complementary_pairs_and_does_not_repeat_them(tmp_path):
+    flags = (
+        "--agent=mfec",
+        "--games=breakout,pong,boxing",
+        "--lever=num_neighbours=1",
+        "--lever=discount=0.9",
+        "--frames=400",
+        *QUICK,
+    )
+    code, out, err = finish(start("screen.py", tmp_path, *flags))
+    assert (code, err) == (0, "")
+    assert "3 of 3 games are finished." in out
+    assert re.search(r"num_neighbours=1 +[+-]\d\.\d+, standard error \d", out)
+    results = sorted((tmp_path / "screenings" / "screening").glob("*/*/1.csv"))
+    assert [path.parts[-3] for path in results] == ["first"] * 3 + ["second"] * 3
+    for run in tmp_path.glob("runs/screening/*"):
+        shutil.rmtree(run)
+    code, again, err = finish(start("screen.py", tmp_path, *flags))  # as on another machine
+    assert (code, err) == (0, "")
+    assert again.splitlines() == out.splitlines()[-3:]
+
+
 @pytest.mark.parametrize(
     ("program", "flags", "words"),
     [
@@ -123,6 +146,8 @@ def test_a_search_judges_settings_and_resumes(tmp_path):
         ("sweep.py", ["--cpus_per_trial=9999"], "no node has 9999 cores"),
         ("sweep.py", ["--address=127.0.0.1:1"], "no Ray cluster at --address=127.0.0.1:1"),
         ("tune.py", [], "nothing to search"),
+        ("screen.py", ["--lever=horizon=30", "--games=pong"], "at least 2 games"),
+        ("screen.py", [], "at least one --lever"),
         ("tune.py", ["--range=horizon=9:1"], "from a smaller to a larger number"),
     ],
 )

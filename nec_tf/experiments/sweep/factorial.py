@@ -8,10 +8,10 @@ about all of them, each as precisely. What two levers do only together cancels i
 (a foldover design: Box, Hunter and Hunter, Statistics for Experimenters, 2005, chapter 6).
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import scipy.stats
 
 _DESIGNS = 2_000  # random designs, of which the best is taken
@@ -56,7 +56,7 @@ def design(games: int, levers: int, seed: int = 0) -> np.ndarray:
     return max(designs, key=lambda on: np.linalg.det(_signs(on).T @ _signs(on)))
 
 
-def effects(on: np.ndarray, first: Sequence[float], second: Sequence[float]) -> list[Effect]:
+def effects(on: np.ndarray, first: npt.ArrayLike, second: npt.ArrayLike) -> list[Effect]:
     """Returns the effect of each lever by least squares over the games.
 
     Args:
