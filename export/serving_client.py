@@ -21,7 +21,9 @@ flags.DEFINE_string("protocol", "paper", "Rules of play: paper, or machado (stic
 flags.DEFINE_string("env", None, "Gymnasium environment to play; or --game.")
 flags.DEFINE_integer("eval_episodes", 1, "Games to play.")
 flags.DEFINE_integer("seed", 1, "Random seed.")
-flags.DEFINE_float("deadline", 30.0, "Seconds after which a decision that is retried is given up.")
+flags.DEFINE_float(
+    "deadline", 30.0, "Seconds after which a decision is given up, with its retries."
+)
 
 
 def main() -> None:
@@ -36,9 +38,11 @@ def main() -> None:
     task = atari_task(FLAGS.game, FLAGS.protocol) if FLAGS.game else gym_task(FLAGS.env)
     client: type[RestPolicy] | type[GrpcPolicy] = RestPolicy if FLAGS.rest else GrpcPolicy
     policy = Timed(client(FLAGS.server, FLAGS.model), FLAGS.deadline)
-    for seed in range(FLAGS.seed, FLAGS.seed + FLAGS.eval_episodes):
-        print(f"score {play(task.environment(1, seed, evaluation=True), policy):g}")
-    print(policy.summary())
+    try:
+        for seed in range(FLAGS.seed, FLAGS.seed + FLAGS.eval_episodes):
+            print(f"score {play(task.environment(1, seed, evaluation=True), policy):g}")
+    finally:  # also of a server that failed, when the latencies and errors so far count most
+        print(policy.summary())
 
 
 if __name__ == "__main__":

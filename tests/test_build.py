@@ -222,6 +222,12 @@ def test_bounds_of_the_wheel_contain_the_versions_of_the_lock():
             assert locked[requirement.name] in requirement.specifier, requirement
 
 
+def test_the_readme_names_every_extra():
+    section = (ROOT / "README.md").read_text().split("Extras:")[1].split("\n\n")[0]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert {*re.findall(r"`([a-z]+)`", section)} - {"tune"} == {*project["optional-dependencies"]}
+
+
 def test_a_forgotten_and_a_doubled_file_would_be_found():
     build = 'py_library(name = "a", srcs = glob(["a/*.py"]))\n'
     build += 'py_library(name = "b", srcs = glob(["**/x.py"], exclude = ["b/*"]))'

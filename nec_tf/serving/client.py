@@ -7,6 +7,7 @@ import math
 import socket
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import grpc
@@ -29,6 +30,7 @@ _RETRIED = (
 )
 _RETRIED_HTTP = (429, 502, 503, 504)
 _FIRST_PAUSE = 0.05  # seconds before the second attempt; doubles with each
+_SHORTEST = 0.001  # seconds that an attempt has; timeouts of 0 and less are not valid
 
 
 class ServerError(UserError):
@@ -42,8 +44,8 @@ class Unavailable(ServerError):
 class RemotePolicy(Protocol):
     """From observations [B, ...] to actions int64 [B]."""
 
-    def __call__(self, observations: np.ndarray) -> np.ndarray:
-        """Sends one request and returns the actions."""
+    def __call__(self, observations: np.ndarray, most_seconds: float = math.inf) -> np.ndarray:
+        """Sends one request and returns the actions, after `most_seconds` or the own timeout."""
 
 
 class GrpcPolicy:
@@ -55,14 +57,14 @@ class GrpcPolicy:
         self._stub = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
         self._model, self._server, self._timeout = model, server, timeout
 
-    def __call__(self, observations: np.ndarray) -> np.ndarray:
+    def __call__(self, observations: np.ndarray, most_seconds: float = math.inf) -> np.ndarray:
         """See `RemotePolicy`."""
         request = predict_pb2.PredictRequest(
             model_spec=model_pb2.ModelSpec(name=self._model, signature_name="serving_default"),
             inputs={"observation": tf.make_tensor_proto(observations)},
         )
         try:
-            answer = self._stub.Predict(request, timeout=self._timeout)
+            answer = self._stub.Predict(request, timeout=min(self._timeout, most_seconds))
         except grpc.RpcError as error:
             kind = Unavailable if error.code() in _RETRIED else ServerError
             raise kind(
@@ -95,11 +97,11 @@ class RestPolicy:
         self._url = f"http://{server}{self._path}"
         self._timeout = timeout
 
-    def __call__(self, observations: np.ndarray) -> np.ndarray:
+    def __call__(self, observations: np.ndarray, most_seconds: float = math.inf) -> np.ndarray:
         """See `RemotePolicy`."""
         body = json.dumps({"inputs": {"observation": observations.tolist()}}).encode()
         try:
-            status, content = self._post(body)
+            status, content = self._post(body, min(self._timeout, most_seconds))
         except (OSError, http.client.HTTPException) as error:
             raise Unavailable(f"{self._url} did not answer: {error}") from error
         except ValueError as error:
@@ -116,7 +118,7 @@ class RestPolicy:
             ) from error
         return _checked(actions, len(observations), self._url)
 
-    def _post(self, body: bytes) -> tuple[int, bytes]:
+    def _post(self, body: bytes, timeout: float) -> tuple[int, bytes]:
         """Sends one request and returns status and content of the answer.
 
         Raises:
@@ -124,7 +126,7 @@ class RestPolicy:
                 timeout of a socket is for each block, so a server could send byte by byte for ever.
             ValueError: The answer or the address is not valid.
         """
-        connection = http.client.HTTPConnection(self._server, timeout=self._timeout)
+        connection = http.client.HTTPConnection(self._server, timeout=timeout)
         late = threading.Event()
 
         def cut() -> None:
@@ -135,7 +137,7 @@ class RestPolicy:
         with contextlib.closing(connection):
             connection.connect()
             stream: Any = connection.sock
-            timer = threading.Timer(self._timeout, cut)
+            timer = threading.Timer(timeout, cut)
             timer.daemon = True
             timer.start()
             try:
@@ -149,7 +151,7 @@ class RestPolicy:
             finally:
                 timer.cancel()
         if late.is_set():  # what was cut off may look like an empty answer
-            raise TimeoutError(f"the answer was not complete after {self._timeout} s")
+            raise TimeoutError(f"the answer was not complete after {timeout:.3g} s")
         return answer
 
 
@@ -172,23 +174,24 @@ class Timed:
     """
 
     def __init__(self, policy: RemotePolicy, deadline: float = 30.0) -> None:
-        """Wraps a policy; after `deadline` seconds a decision is given up."""
-        if not 0.0 <= deadline < math.inf:
-            raise UserError(f"deadline must be finite and not negative, not {deadline}")
+        """Wraps a policy; after `deadline` seconds a decision is given up, with its requests."""
+        if not 0.0 < deadline < math.inf:
+            raise UserError(f"deadline must be finite and above 0, not {deadline}")
         self._policy, self._deadline = policy, deadline
         self.milliseconds: list[float] = []
         self.errors = 0
 
     def __call__(self, observations: np.ndarray) -> np.ndarray:
-        """See `RemotePolicy`."""
+        """Returns actions int64 [B] of observations [B, ...]."""
         started, pause = time.perf_counter(), _FIRST_PAUSE
         while True:
             try:
-                actions = self._policy(observations)
+                left = self._deadline - (time.perf_counter() - started)
+                actions = self._policy(observations, max(left, _SHORTEST))
                 break
             except Unavailable:
                 self.errors += 1
-                if time.perf_counter() - started + pause > self._deadline:
+                if time.perf_counter() - started + pause >= self._deadline:
                     raise
                 time.sleep(pause)
                 pause *= 2
@@ -197,6 +200,8 @@ class Timed:
 
     def summary(self) -> str:
         """Returns how many decisions there were, how long they took and how many errors."""
+        if not self.milliseconds:
+            return f"0 decisions, {self.errors} errors"
         p50, p95, p99 = np.percentile(self.milliseconds, [50, 95, 99])
         times = f"p50 {p50:.2f} ms, p95 {p95:.2f} ms, p99 {p99:.2f} ms"
         return f"{len(self.milliseconds)} decisions, {times}, {self.errors} errors"
@@ -212,7 +217,9 @@ def _checked(actions: np.ndarray, count: int, server: str) -> np.ndarray:
     return actions.astype(np.int64)
 
 
-def play(environment: py_environment.PyEnvironment, policy: RemotePolicy) -> float:
+def play(
+    environment: py_environment.PyEnvironment, policy: Callable[[np.ndarray], np.ndarray]
+) -> float:
     """Returns the score of one game in a batch of one environment, which is closed."""
     step, score = environment.reset(), 0.0
     last = environment.action_spec().maximum

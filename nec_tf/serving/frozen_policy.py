@@ -144,7 +144,9 @@ def save(policy: FrozenPolicy, path: str, frames: int) -> None:
     saver.signatures["serving_default"] = serve
     neighbours = getattr(policy.network, "explain", None)  # of a network with a memory
     if neighbours is not None:
-        explain = tf.function(lambda observation: neighbours(observation)._asdict(), [spec])
+        explain = tf.function(
+            lambda observation: neighbours(_finite(observation))._asdict(), [spec]
+        )
         saver.policy.explain = saver.signatures["explain"] = explain
     saver.save(path)
     logging.set_verbosity(verbosity)

@@ -192,7 +192,7 @@ def test_actions_of_another_game_are_refused():
         play(environment, lambda observations: np.array([7]))
 
 
-@pytest.mark.parametrize("deadline", [float("nan"), float("inf"), -1.0])
+@pytest.mark.parametrize("deadline", [float("nan"), float("inf"), -1.0, 0.0])
 def test_a_deadline_is_a_number_of_seconds(deadline):
     with pytest.raises(UserError, match="deadline"):
         Timed(lambda observations: np.zeros(1, np.int64), deadline)
@@ -201,7 +201,7 @@ def test_a_deadline_is_a_number_of_seconds(deadline):
 def test_unanswered_requests_are_repeated_until_the_deadline_and_counted():
     failures = [Unavailable("later"), Unavailable("later")]
 
-    def policy(observations):
+    def policy(observations, most_seconds):
         if failures:
             raise failures.pop()
         return np.zeros(len(observations), np.int64)
@@ -219,3 +219,16 @@ def test_unanswered_requests_are_repeated_until_the_deadline_and_counted():
     with pytest.raises(ServerError, match="wrong answer"):  # repeating would not help
         timed(np.zeros([1, 4]))
     assert timed.errors == 2
+
+
+@pytest.mark.parametrize("kind", [RestPolicy, GrpcPolicy])
+def test_a_server_that_hangs_does_not_outlast_the_deadline(kind):
+    """The timeout of a request, 10 s, is longer here: the deadline of the decision cuts it."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        timed = Timed(kind(f"127.0.0.1:{silent.getsockname()[1]}", "pong"), deadline=0.5)
+        began = time.monotonic()
+        with pytest.raises(Unavailable, match="did not answer"):
+            timed(OBSERVATIONS)
+    assert time.monotonic() - began < 5
+    assert timed.errors >= 1
+    assert timed.summary() == f"0 decisions, {timed.errors} errors"

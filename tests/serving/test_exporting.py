@@ -594,3 +594,7 @@ def test_the_client_plays_a_game_and_shows_score_and_latency(tmp_path):
     score = float(done.stdout.split()[1])
     assert score > 100
     assert f"{score:g} decisions, p50" in done.stdout
+    done = program("serving_client", *flags, "--deadline=0.2")  # the server is gone
+    assert done.returncode == 2
+    assert "did not answer" in done.stderr
+    assert done.stdout.startswith("0 decisions, ")

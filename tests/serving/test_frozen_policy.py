@@ -25,9 +25,14 @@ def saved(tmp_path_factory):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_an_observation_that_is_not_finite_is_an_error_and_never_an_action(saved, value):
-    serve = saved.signatures["serving_default"]
-    assert np.isfinite(serve(observation=tf.ones([2, 5]))["q_values"]).all()
+@pytest.mark.parametrize(
+    ("signature", "answer"), [("serving_default", "q_values"), ("explain", "distances")]
+)
+def test_an_observation_that_is_not_finite_is_an_error_and_never_an_answer(
+    saved, signature, answer, value
+):
+    serve = saved.signatures[signature]
+    assert np.isfinite(serve(observation=tf.ones([2, 5]))[answer]).all()
     observation = np.ones((2, 5), np.float32)
     observation[1, 3] = value
     with pytest.raises(tf.errors.InvalidArgumentError, match="observation"):
