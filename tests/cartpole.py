@@ -9,10 +9,10 @@ from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
 from nec_tf.networks import encoders
 
 
-def learned_score(learner_class, config, steps, seed):
+def learned_score(learner_class, config, steps, seed, encoder=encoders.mlp):
     """Trains for so many steps and returns the mean score of 20 episodes of the greedy policy."""
     environment = GymnasiumEnvironment([gymnasium.make("CartPole-v1")], seed=seed)
-    embedding = encoders.mlp((4,), config.key_size, seed=seed)
+    embedding = encoder((4,), config.key_size, seed=seed)
     specs = environment.time_step_spec(), environment.action_spec()
     learner = learner_class(*specs, embedding, config, seed)
     NStepDriver(environment, learner.agent.collect_policy, [learner.observe]).run(steps)

@@ -22,7 +22,7 @@ class EpisodicConfig(ExplorationConfig):
     recognise_by_key: bool = setting(
         False, "recognise a state by its exact key [paper], not by its observation [ours]"
     )
-    index: str = setting("scann", "neighbour index: scann or exact")
+    index: str = setting("scann", "neighbour index: scann or exact [ours; the paper has a kd-tree]")
 
     def __post_init__(self) -> None:
         """Validates the settings."""

@@ -41,7 +41,8 @@ class ExplorationConfig:
     epsilon_from: int = setting(1_000, "step at which epsilon begins to fall [ours]")
     epsilon_until: int = setting(10_000, "step at which epsilon reaches its final value [ours]")
     epsilon_fall: str = setting(
-        "linear", "linear, or power: fast at first, a straight line on logarithmic axes"
+        "linear",
+        "linear, or power: fast at first, a straight line on logarithmic axes [linear: Nature DQN]",
     )
     evaluation_epsilon: float = setting(0.01, "share of random actions in evaluations [ours]")
     exploration_repeats: int = setting(

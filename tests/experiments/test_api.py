@@ -1,8 +1,13 @@
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import nec_tf
+from nec_tf.experiments.registry import AGENTS
+from nec_tf.experiments.report.records import load_results
+from nec_tf.experiments.results import save_result
 from nec_tf.runtime.errors import UserError
 
 SMALL = dict(eval_every_frames=150, eval_episodes=2, learning_starts=50, video=False)
@@ -81,3 +86,29 @@ def test_a_mistake_is_refused_before_anything_is_written(arguments, message, tmp
     with pytest.raises(UserError, match=message):
         nec_tf.train(**arguments)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_every_agent_trains_resumes_evaluates_exports_and_is_recorded_by_the_same_calls(
+    agent, tmp_path
+):
+    small = {
+        "learning_starts": 50,
+        "vae_steps": 50,
+        "vae_updates": 2,
+        "epsilon_from": 50,
+        "deterministic": True,
+        "num_envs": 1,
+    }
+    settings = {field.name for field in dataclasses.fields(AGENTS[agent].config)} | {"num_envs"}
+    given = {name: value for name, value in small.items() if name in settings}
+    given |= {"run_dir": tmp_path / "run", "eval_every_frames": 150, "eval_episodes": 1}
+    first = nec_tf.train("CartPole-v1", 150, agent=agent, video=False, **given)
+    run = nec_tf.train("CartPole-v1", 300, agent=agent, video=False, **given)
+    assert first.frames < 300 <= run.frames
+    assert nec_tf.load_run(run.run_dir).evaluate(1) == run.evaluate(1)
+    exported = tf.saved_model.load(str(run.export(tmp_path / "exported")))
+    assert {"serving_default", "action"} <= set(exported.signatures)
+    save_result(run.run_dir, tmp_path / "results")
+    (curve,) = load_results(tmp_path / "results")
+    assert (curve.variant, curve.task, len(curve.evaluations)) == (agent, "cartpole-v1", 2)

@@ -1,3 +1,6 @@
+import dataclasses
+import re
+
 import pytest
 
 from nec_tf import NecConfig
@@ -15,6 +18,13 @@ def test_every_agent_makes_a_learner_with_the_settings_of_its_preset(name):
     assert isinstance(learner, Learner)
     assert set(learner.metrics()) <= set(learner.METRICS)
     assert learner.trackables()
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_every_setting_names_its_source(name):
+    helps = {f.name: f.metadata["help"] for f in dataclasses.fields(AGENTS[name].config)}
+    without = [setting for setting, text in helps.items() if not re.search(r"\[.{3,}\]", text)]
+    assert without == []
 
 
 def test_nec_is_configured_with_what_its_agent_is():

@@ -196,7 +196,7 @@ def test_nec_and_mfec_repeat_their_first_success_within_three_episodes_and_dqn_d
 
 
 def test_mfec_keeps_the_pole_up_within_5000_steps():
-    """Random play keeps it up for about 22 steps."""
+    """Random play keeps it up for about 22 steps; MFEC has to for 60."""
     environment = GymnasiumEnvironment([gymnasium.make("CartPole-v1")], seed=1)
     shape = environment.observation_spec().shape
     config = MfecConfig(key_size=16, capacity=10_000, epsilon_from=500, epsilon_until=3000)

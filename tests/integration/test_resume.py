@@ -1,4 +1,4 @@
-"""Runs of agents without a memory: exact stop and resume, and export."""
+"""Exact stop and resume of runs; exports of agents without a memory. A3C: tests/agents/a3c."""
 
 import shutil
 
@@ -9,6 +9,8 @@ import tensorflow as tf
 from nec_tf.agents.dqn.config import DqnConfig
 from nec_tf.agents.dqn.learner import DqnLearner
 from nec_tf.agents.lambda_returns.config import QStarLambdaConfig, RetraceLambdaConfig
+from nec_tf.agents.mfec.config import MfecConfig, MfecVaeConfig
+from nec_tf.agents.nec.config import NecLearnerConfig
 from nec_tf.agents.prioritised.config import PrioritisedConfig
 from nec_tf.experiments.exporting import export_run
 from nec_tf.experiments.loop import Experiment
@@ -23,6 +25,15 @@ CONFIGS = {
     "prioritised": PrioritisedConfig.small(**SMALL, importance_until=1_000),
     "q_star_lambda": QStarLambdaConfig.small(**SMALL),
     "retrace_lambda": RetraceLambdaConfig.small(**SMALL),
+}
+REMEMBERING = {
+    "nec": NecLearnerConfig.small(
+        learning_starts=100, replay_capacity=400, capacity=300, epsilon_until=900, horizon=20
+    ),
+    "mfec": MfecConfig.small(capacity=300, epsilon_until=900),
+    "mfec_vae": MfecVaeConfig.small(
+        capacity=300, vae_steps=200, vae_updates=5, epsilon_from=200, epsilon_until=900
+    ),
 }
 
 
@@ -40,16 +51,25 @@ def settings(agent, frames):
     )
 
 
-@pytest.mark.parametrize("agent", CONFIGS)
+def drop_what_no_checkpoint_has(learner):
+    """Unfinished episodes, and the loss of updates that were finished for the checkpoint."""
+    learner.metrics()
+    if hasattr(learner, "window"):
+        learner.window = learner.new_window()
+    else:
+        learner.replay.end_streams()
+
+
+@pytest.mark.parametrize("agent", CONFIGS | REMEMBERING)
 def test_stop_and_resume_is_exact(agent, tmp_path):
-    task, config = gym_task("CartPole-v1"), CONFIGS[agent]
+    task, config = gym_task("CartPole-v1"), (CONFIGS | REMEMBERING)[agent]
     run = Run(tmp_path / "went_on", task, settings(agent, FRAMES), config)
     Experiment(run).run()
     shutil.copytree(tmp_path / "went_on", tmp_path / "resumed")
     stopped_at = (tmp_path / "resumed" / "metrics.csv").read_bytes()
 
     # The first goes on with all that it has in memory. Like a resumed run it begins new episodes.
-    run.learner.replay.end_streams()
+    drop_what_no_checkpoint_has(run.learner)
     run.environment.seed(run.seed_for("train"))
     run.settings = settings(agent, 2 * FRAMES)
     Experiment(run).run()

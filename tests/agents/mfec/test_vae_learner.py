@@ -1,5 +1,6 @@
 import dataclasses
 
+import cartpole
 import numpy as np
 import pytest
 from small_environments import SmallLock
@@ -57,3 +58,10 @@ def test_what_was_watched_is_saved_until_it_is_needed_no_more(steps):
 def test_epsilon_does_not_fall_while_it_watches():
     with pytest.raises(ValueError, match="epsilon_from"):
         dataclasses.replace(CONFIG, epsilon_from=50)
+
+
+def test_learns_to_keep_the_pole_up():
+    """20 episodes: random play scores about 22, the threshold is 60, an empty memory scores 9."""
+    config = MfecVaeConfig.small(vae_steps=500, vae_updates=500, epsilon_until=3_000)
+    score = cartpole.learned_score(MfecVaeLearner, config, 5_000, seed=1, encoder=vae_encoder)
+    assert score >= 60
