@@ -16,6 +16,8 @@ else ifeq ($(LANE),tf220)
 VENV := .venv-tf220
 LOCK := requirements-tf220.txt
 PIP_FLAGS := --no-deps
+# The wheel's bounds are those of the default lane; this one runs with PYTHON311=python3.12, too.
+SELF_FLAGS := --ignore-requires-python
 export TF_USE_LEGACY_KERAS := 1
 else
 $(error there is no lane $(LANE): leave LANE out, or say LANE=tf220)
@@ -43,7 +45,8 @@ $(VENV)/installed: $(LOCK) pyproject.toml
 	@echo "Installing into $(VENV) with $(PYTHON311) (about two minutes)"
 	@"$(PYTHON311)" -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -r $(LOCK)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(SELF_FLAGS) \
+	--no-build-isolation \
 	--config-settings editable_mode=compat -e .
 	@touch $@
 

@@ -48,6 +48,30 @@ def test_what_only_imports_it_is_left_alone():
     assert done.stdout.strip() == "None", done.stderr
 
 
+def test_growing_tables_leave_little_memory_behind():
+    """608 bytes a row are held; TensorFlow's allocator for oneDNN keeps 2,100."""
+    script = """
+from nec_tf.runtime import startup
+startup.configure(restart=False)
+import psutil, tensorflow as tf
+from nec_tf.memory.tables import Tables
+tables = Tables(64, tf.float32)
+tables.add_scratch_like(tables.keys, "keys_mean_square")
+tables.add_scratch_like(tables.values, "values_mean_square")
+before = psutil.Process().memory_info().rss
+for rows in range(1_000, 201_000, 1_000):
+    tables.reserve(rows)
+print((psutil.Process().memory_info().rss - before) / rows)
+"""
+    ours = ("TF_ENABLE_ONEDNN_OPTS", "TF_ONEDNN_USE_SYSTEM_ALLOCATOR")
+    environment = {name: value for name, value in os.environ.items() if name not in ours}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert 500 < float(done.stdout) < 1_000
+
+
 def noted(error, note):
     error.add_note(note)
     return error
