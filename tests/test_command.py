@@ -67,6 +67,8 @@ def test_a_command_is_noted_as_the_program_that_it_runs(monkeypatch):
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     """The wheel, built from a copy, since a build leaves files behind."""
+    if sys.version_info >= (3, 12):
+        pytest.skip("the wheel is for CPython 3.11, as the default lane is")
     folder = tmp_path_factory.mktemp("wheel")
     for name in ("nec_tf", "trainers", "export"):
         shutil.copytree(ROOT / name, folder / "source" / name)

@@ -94,7 +94,7 @@ class NStepWindow:
                 "the steps have no key and best_q in their policy_info: collect them with the"
                 f" agent's collect_policy, which reports {NecInfo.__name__}; this one has {info!r}"
             )
-        if self._greedy_returns and info.taken_q == ():
+        if self._greedy_returns and isinstance(info.taken_q, tuple):
             raise ValueError(
                 "greedy returns need taken_q in the policy_info of the steps: collect them with the"
                 " collect_policy of an agent whose greedy_returns is on"

@@ -152,7 +152,7 @@ class EpisodicPolicy(EpsilonGreedyPolicy):
         if not self.info_spec:
             return policy_step.PolicyStep(action, (), ())
         info = NecInfo(keys, tf.reduce_max(q, axis=-1))
-        if self.info_spec.taken_q != ():
+        if not isinstance(self.info_spec.taken_q, tuple):
             info = info._replace(taken_q=tf.gather(q, action, batch_dims=1))
         return policy_step.PolicyStep(action, (), info)
 

@@ -60,7 +60,7 @@ def batch(*steps):
     info = NecInfo(
         np.stack([s["policy_info"].key for s in steps]),
         np.stack([s["policy_info"].best_q for s in steps]),
-        () if taken == ((),) * len(steps) else np.stack(taken),
+        () if isinstance(taken[0], tuple) else np.stack(taken),
     )
     stacked = {
         name: np.array([s[name] for s in steps]) for name in steps[0] if name != "policy_info"
