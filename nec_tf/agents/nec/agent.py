@@ -18,6 +18,7 @@ from nec_tf.agents.nec.config import NecConfig
 from nec_tf.agents.nec.return_scale import ReturnScale
 from nec_tf.memory.row_rmsprop import RowRMSProp
 from nec_tf.networks import encoders
+from nec_tf.networks.precision import copy_in_bfloat16
 from nec_tf.networks.tf_agents_networks import as_keras_model
 
 
@@ -102,6 +103,8 @@ class NecAgent(EpisodicAgent):
         network = encoders.of_length(embedding, length) if length else embedding
         super().__init__(*specs, network, config, seed, train_step_counter, alpha=config.alpha)
         self._averaging = config.averaging
+        half = config.precision == "bfloat16"
+        self._clone = copy_in_bfloat16 if half else tf.keras.models.clone_model
         self._trained_before = False
         self._centred = config.centred_gradients
         self._pixels = encoders.pixels_of(network) if config.centred_screens else None
@@ -203,10 +206,13 @@ class NecAgent(EpisodicAgent):
         return error / self._return_scale.value if self._return_scale else error
 
     def _copy_of(self, network: tf.keras.Model) -> tf.keras.Model:
-        """Returns a network of the same architecture and weights, with its own variables."""
+        """Returns a network of the same architecture and weights, with its own variables.
+
+        It computes in the precision of `config`; the averaged network always in float32.
+        """
         spec = self.time_step_spec.observation
         try:
-            clone = tf.keras.models.clone_model(network)
+            clone = self._clone(network)
             clone(tf.zeros([1, *spec.shape], spec.dtype))  # makes its variables
             if any(one is other for one in clone.variables for other in network.variables):
                 raise ValueError("the copy shares variables")

@@ -17,6 +17,8 @@ from nec_tf.agents.settings import (
     setting,
 )
 from nec_tf.memory.constants import ALPHA, RMSPROP_DECAY, RMSPROP_EPSILON
+from nec_tf.networks.precision import PRECISIONS
+from nec_tf.runtime.processor import has_fast_bfloat16
 
 # Where the paper, or details reported from one of its authors, differ from the defaults.
 _PAPER = {
@@ -86,6 +88,11 @@ class NecConfig(EpisodicConfig):
     network_epsilon: float = setting(
         RMSPROP_EPSILON, "RMSProp's epsilon for the network, inside the root [reported]"
     )
+    precision: str = setting(
+        "float32",
+        "arithmetic of the network in updates: float32, bfloat16, or auto, which is bfloat16 on"
+        " processors that have it; keys, weights and exports are float32 [ours]",
+    )
 
     @classmethod
     def paper(cls, **overrides: Any) -> Self:
@@ -95,6 +102,7 @@ class NecConfig(EpisodicConfig):
     def __post_init__(self) -> None:
         """Validates the settings."""
         super().__post_init__()
+        self._choose_precision()
         rates = ("learning_rate", "keys_learning_rate", "values_learning_rate")
         require_finite_at_least_0(self, *rates, "key_length")
         require_finite_above_0(self, "rmsprop_epsilon", "network_epsilon")
@@ -106,6 +114,22 @@ class NecConfig(EpisodicConfig):
             0.0 <= self.rmsprop_decay < 1.0,
             "rmsprop_decay must be at least 0, below 1",
             self.rmsprop_decay,
+        )
+
+    def _choose_precision(self) -> None:
+        """Replaces "auto" by the precision of this processor, so that a run records it."""
+        require(
+            self.precision in PRECISIONS,
+            f"precision must be {', '.join(PRECISIONS[:-1])} or {PRECISIONS[-1]}",
+            repr(self.precision),
+        )
+        if self.precision == "auto":
+            fast = has_fast_bfloat16() and self.averaging > 0.0
+            object.__setattr__(self, "precision", "bfloat16" if fast else "float32")
+        require(
+            self.averaging > 0.0 or self.precision == "float32",
+            "precision must be float32 with averaging=0, where one network is trained and acts",
+            self.precision,
         )
 
 
