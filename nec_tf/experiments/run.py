@@ -13,7 +13,7 @@ from nec_tf.experiments import provenance
 from nec_tf.experiments.checkpoints import Checkpoints, State
 from nec_tf.experiments.memory_import import import_memories
 from nec_tf.experiments.registry import find_agent, make_learner
-from nec_tf.experiments.run_files import CHECKPOINTS, read_config, read_object
+from nec_tf.experiments.run_files import BEFORE_RECORDED, CHECKPOINTS, read_config, read_object
 from nec_tf.experiments.run_folder import RunFolder
 from nec_tf.experiments.run_lock import RunLock
 from nec_tf.experiments.settings import Settings
@@ -159,7 +159,9 @@ def load_run(run_dir: str | Path, checkpoint: str = "newest") -> Run:
         raise UserError(
             f"{Path(run_dir) / 'config.json'} is damaged: it has no settings of its agent"
         )
-    unknown = sorted({*config} - {field.name for field in dataclasses.fields(config_class)})
+    fields = {field.name for field in dataclasses.fields(config_class)}
+    config = {name: old for name, old in BEFORE_RECORDED.items() if name in fields} | config
+    unknown = sorted({*config} - fields)
     if unknown:
         raise UserError(
             f"{run_dir} is a run of another version of this software, with settings that are not"

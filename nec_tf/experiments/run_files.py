@@ -12,6 +12,8 @@ from nec_tf.runtime.folders import require_local_folder
 CHECKPOINTS = ("newest", "best")
 #: Folder of kept screens in the folder of a run, see `nec_tf.replay.kept_screens`.
 SCREENS = "screens"
+#: Settings that are newer than some runs, and what runs that do not record them used.
+BEFORE_RECORDED = {"precision": "float32"}
 
 
 def read_config(run_dir: Path) -> dict[str, Any]:

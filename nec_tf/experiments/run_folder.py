@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nec_tf.experiments import durable
-from nec_tf.experiments.run_files import read_object
+from nec_tf.experiments.run_files import BEFORE_RECORDED, read_object
 from nec_tf.experiments.settings import Settings
 from nec_tf.runtime.errors import UserError
 
@@ -38,6 +38,7 @@ class RunFolder:
         if not path.exists():
             return
         before, now = _flat(read_object(path)), _flat(json.loads(json.dumps(config)))
+        before = {name: old for name, old in BEFORE_RECORDED.items() if name in now} | before
         different = [
             f"{name} was {before.get(name)!r} and is now {now.get(name)!r}"
             for name in sorted({*before, *now})

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import nec_tf
+from nec_tf.experiments.run import load_run
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
@@ -57,3 +58,8 @@ def test_the_memory_of_an_old_run_is_restored_to_the_last_bit():
     for name in ("actions", "keys", "values", "state_ids"):
         exported = np.load(DATA / "export-4b4e278" / "memory" / f"{name}.npy")
         np.testing.assert_array_equal(getattr(entries, name), exported)
+
+
+def test_an_old_run_goes_on_with_the_arithmetic_that_it_began_with(monkeypatch):
+    monkeypatch.setattr("nec_tf.agents.nec.config.has_fast_bfloat16", lambda: True)
+    assert load_run(OLD / "nec").config.precision == "float32"

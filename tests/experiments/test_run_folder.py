@@ -36,6 +36,13 @@ def test_a_setting_that_came_later_and_is_left_alone_is_no_difference(tmp_path):
         RunFolder(tmp_path, {**CONFIG, "init_memory": "exported"})
 
 
+def test_a_run_from_before_the_precision_was_recorded_used_float32(tmp_path):
+    begun(tmp_path)
+    RunFolder(tmp_path, {**CONFIG, "precision": "float32"})
+    with pytest.raises(UserError, match="precision was 'float32' and is now 'bfloat16'"):
+        RunFolder(tmp_path, {**CONFIG, "precision": "bfloat16"})
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", "[" * 100_000])
 def test_an_unreadable_configuration_is_named(tmp_path, content):
     (tmp_path / "config.json").write_text(content)

@@ -30,6 +30,14 @@ REMEMBERING = {
     "nec": NecLearnerConfig.small(
         learning_starts=100, replay_capacity=400, capacity=300, epsilon_until=900, horizon=20
     ),
+    "nec_bfloat16": NecLearnerConfig.small(
+        learning_starts=100,
+        replay_capacity=400,
+        capacity=300,
+        epsilon_until=900,
+        horizon=20,
+        precision="bfloat16",
+    ),
     "mfec": MfecConfig.small(capacity=300, epsilon_until=900),
     "mfec_vae": MfecVaeConfig.small(
         capacity=300, vae_steps=200, vae_updates=5, epsilon_from=200, epsilon_until=900
@@ -63,6 +71,7 @@ def drop_what_no_checkpoint_has(learner):
 @pytest.mark.parametrize("agent", CONFIGS | REMEMBERING)
 def test_stop_and_resume_is_exact(agent, tmp_path):
     task, config = gym_task("CartPole-v1"), (CONFIGS | REMEMBERING)[agent]
+    agent = agent.removesuffix("_bfloat16")
     run = Run(tmp_path / "went_on", task, settings(agent, FRAMES), config)
     Experiment(run).run()
     shutil.copytree(tmp_path / "went_on", tmp_path / "resumed")

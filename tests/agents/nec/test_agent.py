@@ -11,6 +11,7 @@ from nec_tf.agents.n_step_window import NStepTuples
 from nec_tf.agents.nec.agent import NecAgent, with_centred_gradient
 from nec_tf.agents.nec.config import NecConfig, NecLearnerConfig
 from nec_tf.networks import encoders
+from nec_tf.runtime.errors import UserError
 
 TIME_STEP_SPEC = ts.time_step_spec(tf.TensorSpec([3], tf.float32))
 ACTION_SPEC = tensor_spec.BoundedTensorSpec([], tf.int64, 0, 1)
@@ -235,6 +236,7 @@ def test_checkpoint_holds_everything_that_training_needs(tmp_path):
         ("horizon", True),
         ("horizon", None),
         ("recognise_by_key", 1),
+        ("precision", "float16"),
     ],
 )
 def test_impossible_settings_are_refused_by_name(setting, value):
@@ -401,3 +403,37 @@ def test_the_networks_epsilon_is_its_own():
     # one; with nothing added to it the step is the rate times g / sqrt(0.95 + 0.05 g^2).
     assert 1e-4 < moved[1e-12] < 1e-3 / np.sqrt(0.05)
     assert moved[1e6] < 1e-4
+
+
+def test_auto_takes_the_precision_of_the_processor_and_records_it(monkeypatch):
+    for fast, precision in ((True, "bfloat16"), (False, "float32")):
+        monkeypatch.setattr("nec_tf.agents.nec.config.has_fast_bfloat16", lambda fast=fast: fast)
+        assert NecConfig(precision="auto").precision == precision
+        assert NecConfig(precision="float32").precision == "float32"
+        assert NecConfig(precision="bfloat16").precision == "bfloat16"
+        assert NecConfig(precision="auto", averaging=0.0).precision == "float32"
+
+
+def test_one_network_that_is_trained_and_acts_is_float32():
+    with pytest.raises(UserError, match="precision must be float32 with averaging=0"):
+        make_agent(precision="bfloat16", averaging=0.0)
+
+
+def test_bfloat16_changes_updates_by_rounding_only_and_everything_kept_is_float32():
+    agents = [make_agent(precision=precision) for precision in ("float32", "bfloat16")]
+    for agent in agents:
+        agent.write(tuples(agent, 40))
+        for _ in range(20):
+            loss = agent.train(
+                experience(tuples(agent, 40, seed=1))
+            )  # states that it does not know
+        assert {v.dtype for v in agent.online_network.variables} == {tf.float32}
+        assert {v.dtype for v in agent.averaged_network.variables} == {tf.float32}
+        assert agent.averaged_network.compute_dtype == "float32"
+        assert np.isfinite(loss.loss)
+    full, half = ([v.numpy() for v in agent.online_network.variables] for agent in agents)
+    start = make_agent().online_network.get_weights()
+    for a, b, before in zip(full, half, start, strict=True):
+        assert not np.array_equal(a, b)
+        # Updates go the same way: they differ by much less than they moved.
+        assert np.linalg.norm(a - b) < 0.25 * np.linalg.norm(a - before)
