@@ -9,7 +9,7 @@ import numpy as np
 import psutil
 import tensorflow as tf
 
-from benchmarks.lookup_measure import Settings, median_ms, resident_bytes, split
+from benchmarks.lookup_measure import Keys, Settings, median_ms, resident_bytes, split
 from nec_tf.memory.dnd import DifferentiableNeuralDictionary
 from nec_tf.memory.entries import Entries
 from nec_tf.memory.state_ids import hash_states
@@ -36,23 +36,28 @@ def measure(settings: Settings) -> dict[str, Any]:
     Every action holds the same keys: a lookup in one memory does not affect another.
     """
     keys = split(settings)
+    with tempfile.TemporaryDirectory() as folder:
+        measured, path = _decisions(keys, folder)
+        gc.collect()  # two memories at once would not fit
+        return {**measured, "restore_s": _restore(path, len(keys.stored), keys.queries)}
+
+
+def _decisions(keys: Keys, folder: str) -> tuple[dict[str, Any], str]:
+    """Returns what is measured with a memory in place, and the path of its checkpoint."""
     before = resident_bytes()
     dnd, seconds = _fill(keys.stored)
     decide = tf.function(lambda query: dnd.lookup(query[None]))
     queries = keys.queries
+    entries = len(keys.stored)
     measured = {
         "actions": NUM_ACTIONS,
-        "entries": settings.entries,
+        "entries": entries,
         "decision_ms": median_ms(decide, tf.constant(queries)),
         "index_ms": median_ms(lambda query: dnd.candidates(query[None]), queries),
         "load_s": seconds,
-        "bytes_per_entry": (resident_bytes() - before) / (NUM_ACTIONS * settings.entries),
+        "bytes_per_entry": (resident_bytes() - before) / (NUM_ACTIONS * entries),
     }
-    with tempfile.TemporaryDirectory() as folder:
-        path = tf.train.Checkpoint(dnd=dnd).write(f"{folder}/model")
-        del dnd, decide  # two of them would need twice the memory
-        gc.collect()
-        return {**measured, "restore_s": _restore(path, len(keys.stored), keys.queries)}
+    return measured, tf.train.Checkpoint(dnd=dnd).write(f"{folder}/model")
 
 
 def _layer(count: int, key_size: int) -> DifferentiableNeuralDictionary:
