@@ -9,7 +9,7 @@ from absl import app, flags
 
 from nec_tf.experiments.registry import AGENTS
 from nec_tf.experiments.settings import Settings, defaults
-from nec_tf.runtime import startup
+from nec_tf.runtime import startup, streams
 
 if TYPE_CHECKING:
     from nec_tf.experiments.tasks import Task
@@ -141,6 +141,6 @@ def train(task: "Task") -> None:
     given = {name: FLAGS[name].value for name in names if FLAGS[name].value is not None}
     if "preset" in FLAGS:
         given["preset"] = FLAGS.preset
-    run, finished = train_task(task, FLAGS.run_dir, given, print)
+    run, finished = train_task(task, FLAGS.run_dir, given, streams.say)
     state = "finished" if finished else "saved; run the same command to resume"
-    print(f"{run.run_dir}: {run.frames:,} {run.task.unit}, {state}.")
+    streams.say(f"{run.run_dir}: {run.frames:,} {run.task.unit}, {state}.")

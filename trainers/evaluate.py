@@ -8,7 +8,9 @@ scores and can record the best one. The run is not changed. An export plays thro
 without random actions.
 """
 
-from nec_tf.runtime import startup
+import sys
+
+from nec_tf.runtime import startup, streams
 
 startup.configure(restart=__name__ == "__main__")
 
@@ -36,7 +38,8 @@ def main() -> None:
     if (FLAGS.run_dir is None) == (FLAGS.export is None):
         raise UserError("either --run_dir or --export is required: what is evaluated")
     name, unit, frames, evaluate = _open()
-    with tqdm(total=FLAGS.eval_episodes, desc="evaluating", unit=" episodes") as bar:
+    shown = {"desc": "evaluating", "unit": " episodes", "file": streams.Unbreakable(sys.stderr)}
+    with tqdm(total=FLAGS.eval_episodes, **shown) as bar:
         played = evaluate(
             FLAGS.eval_episodes, FLAGS.seed, FLAGS.video, lambda n: bar.update(n - bar.n)
         )

@@ -4,6 +4,7 @@ from absl import flags
 
 from nec_tf.experiments.sweep.driver import Resources
 from nec_tf.runtime.errors import UserError
+from nec_tf.runtime.folders import require_local_folder
 
 FLAGS = flags.FLAGS
 # Flags of train_atari.py that decide when something is measured or saved, not what is learned.
@@ -28,7 +29,8 @@ def define() -> None:
 
 
 def resources() -> Resources:
-    """Returns what each trial gets."""
+    """Returns what each trial gets; validates the folder of the runs, too."""
+    require_local_folder("runs_dir", FLAGS.runs_dir)
     if FLAGS.cpus_per_trial < 1:
         raise UserError(f"--cpus_per_trial must be at least 1, not {FLAGS.cpus_per_trial}")
     if not FLAGS.memory_per_trial > 0:

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from tf_agents.specs import array_spec
 
-from nec_tf.runtime.errors import UserError
+from nec_tf.runtime.errors import UserError, note_environment
 
 _LARGEST = np.finfo(np.float32).max  # observations become float32
 _LARGEST_REWARD = 1e30  # a return, the sum of up to 10**6 rewards or so, is a float32, too
@@ -62,7 +62,7 @@ class Member:
         try:
             yield
         except Exception as error:
-            error.add_note(f"This is an error of the environment {self.where}.")
+            note_environment(error, self.where)
             raise
 
     def check_observation(self, observation: Any) -> None:

@@ -2,7 +2,7 @@
 
 checkpoints/frames-0000200000/   model.*        variables, as TensorFlow writes them
                                  arrays.npz     what is saved beside them: replay, random states
-                                 progress.json  how far the run was
+                                 progress.json  how far the run was, and that there is a manifest
                                  manifest.json  size and SHA-256 checksum of every other file
 checkpoints/best/frames-...      the checkpoint of the best evaluation, by hard links
 """
@@ -11,7 +11,9 @@ import hashlib
 import json
 import os
 import shutil
+import struct
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -20,11 +22,14 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from nec_tf.experiments import durable, run_files
+from nec_tf.experiments import run_files
+from nec_tf.runtime import durable
 from nec_tf.runtime.errors import DamagedCheckpoint
 
 _KEPT = 2  # checkpoints: the newest, and the one before in case a disk damages the newest
 _MANIFEST = "manifest.json"
+_HAS_MANIFEST = "manifest"  # key of progress.json; checkpoints of older versions have neither
+_DIGITS = 10  # of frames in a folder's name
 # What reading a damaged file raises, in NumPy, JSON, TensorFlow and our own restore functions.
 _DAMAGE = (
     OSError,
@@ -32,8 +37,13 @@ _DAMAGE = (
     ValueError,
     TypeError,
     LookupError,
+    ArithmeticError,
     AssertionError,
+    AttributeError,
+    RuntimeError,
+    struct.error,
     zipfile.BadZipFile,
+    zlib.error,
     tf.errors.OpError,
 )
 
@@ -83,7 +93,7 @@ class Checkpoints:
         durable.replace_folder(unfinished, self._folder / _name(state.frames))
         for old in run_files.checkpoints(self._run_dir)[:-_KEPT]:
             durable.remove_folder(old)
-        for old in sorted(self._best.glob("frames-*"))[:-1]:
+        for old in durable.whole_folders(self._best, "frames-*")[:-1]:
             durable.remove_folder(old)
 
     def save_best(self, state: State) -> None:
@@ -94,8 +104,8 @@ class Checkpoints:
 
     def drop_bests_after(self, frames: int) -> None:
         """Removes checkpoints of evaluations of a lost session, when a run resumes at `frames`."""
-        for path in self._best.glob("frames-*"):
-            if path.name > _name(frames):
+        for path in durable.whole_folders(self._best, "frames-*"):
+            if path.name[-_DIGITS:] > _name(frames)[-_DIGITS:]:
                 durable.remove_folder(path)
 
     def load(
@@ -117,22 +127,40 @@ class Checkpoints:
         Raises:
             DamagedCheckpoint: There are checkpoints, and all are damaged.
         """
-        best = run_files.best_checkpoint(self._run_dir)
-        newest_first = reversed(run_files.checkpoints(self._run_dir))
-        candidates = list(newest_first) if which == "newest" else [best] if best else []
-        for folder in candidates:
+        tried: set[Path] = set()
+        damaged = None
+        # Listed anew after each failure: a training process may have replaced what a reader tried.
+        while left := [path for path in self._candidates(which) if path not in tried]:
+            folder = left[0]
+            tried.add(folder)
+            if damaged is not None:
+                logging.warning("the checkpoint before it is used instead")
             try:
                 return _read(folder, checkpoint, restore)
             except _DAMAGE as error:
+                if not folder.exists():
+                    continue
                 reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
                 logging.warning("the checkpoint %s is damaged: %s", folder, reason)
-                if folder == candidates[-1]:
-                    raise DamagedCheckpoint(
-                        f"the checkpoint {folder} is damaged or incomplete ({reason}), and there is"
-                        " no other one; choose another --run_dir to start again"
-                    ) from error
-                logging.warning("the checkpoint before it is used instead")
-        return None
+                damaged = folder, reason, error
+        if damaged is None:
+            return None
+        folder, reason, cause = damaged
+        advice = (
+            "use --checkpoint=newest"
+            if which == "best"
+            else "there is no other one; choose another --run_dir to start again"
+        )
+        raise DamagedCheckpoint(
+            f"the checkpoint {folder} is damaged or incomplete ({reason}), and {advice}"
+        ) from cause
+
+    def _candidates(self, which: str) -> list[Path]:
+        """Returns the checkpoints to try, in this order."""
+        if which == "newest":
+            return run_files.checkpoints(self._run_dir)[::-1]
+        best = run_files.best_checkpoint(self._run_dir)
+        return [best] if best else []
 
     def _write_aside(self, state: State) -> Path:
         """Returns a folder with a whole checkpoint that does not have its name yet."""
@@ -143,7 +171,7 @@ class Checkpoints:
         try:
             state.checkpoint.write(str(unfinished / "model"))
             np.savez(unfinished / "arrays.npz", **state.arrays)
-            progress = {**state.progress, "frames": state.frames}
+            progress = {**state.progress, "frames": state.frames, _HAS_MANIFEST: True}
             (unfinished / "progress.json").write_text(json.dumps(progress, indent=2) + "\n")
             manifest = {path.name: _describe(path) for path in sorted(unfinished.iterdir())}
             (unfinished / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
@@ -163,16 +191,26 @@ def _read(
     restore: Callable[[dict[str, np.ndarray], dict[str, Any]], Restored],
 ) -> Restored:
     """Restores one checkpoint; raises one of `_DAMAGE` if anything is wrong with it."""
-    manifest = folder / _MANIFEST
-    if manifest.exists():  # checkpoints of older versions have none
-        for name, wanted in json.loads(manifest.read_text()).items():
-            if _describe(folder / name) != wanted:
-                raise ValueError(f"{name} is not what was written")
     progress = json.loads((folder / "progress.json").read_text())
+    if progress.pop(_HAS_MANIFEST, False) or (folder / _MANIFEST).exists():
+        _require_manifest(folder)
     with np.load(folder / "arrays.npz", allow_pickle=False) as file:
         arrays = dict(file)
     checkpoint.read(str(folder / "model")).assert_existing_objects_matched()
     return restore(arrays, progress)
+
+
+def _require_manifest(folder: Path) -> None:
+    """Raises one of `_DAMAGE` unless the files of a checkpoint are those of its manifest."""
+    manifest = json.loads((folder / _MANIFEST).read_text())
+    files = {path.name for path in folder.iterdir()} - {_MANIFEST}
+    if {*manifest} != files:
+        raise ValueError(
+            f"the manifest names {sorted(manifest)}, and the files are {sorted(files)}"
+        )
+    for name, wanted in manifest.items():
+        if _describe(folder / name) != wanted:
+            raise ValueError(f"{name} is not what was written")
 
 
 def _describe(path: Path) -> dict[str, Any]:
@@ -183,7 +221,7 @@ def _describe(path: Path) -> dict[str, Any]:
 
 
 def _name(frames: int) -> str:
-    return f"frames-{frames:010d}"
+    return f"frames-{frames:0{_DIGITS}d}"
 
 
 def _link(source: str, target: str) -> None:

@@ -7,7 +7,7 @@ import dataclasses
 import json
 from pathlib import Path
 
-from nec_tf.experiments import durable
+from nec_tf.runtime import durable
 
 _FILE = "evaluations.jsonl"
 

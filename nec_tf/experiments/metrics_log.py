@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from absl import logging
 
-from nec_tf.experiments import durable
 from nec_tf.experiments.evaluation import EVALUATION_COLUMNS
 from nec_tf.experiments.shown_metrics import Shown
 from nec_tf.memory.diagnostics import Diagnostics
+from nec_tf.runtime import durable
 
 _OF_THE_MEMORY = ("memory", "known_states", "rebuilds", *Diagnostics._fields)
 

@@ -1,15 +1,17 @@
 """Learning curves as files that are kept: `results/<agent>/<game>/<seed>.csv`."""
 
 import csv
+import io
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from nec_tf.experiments import provenance
 from nec_tf.experiments.evaluation_log import EvaluationRecord, read_evaluations
 from nec_tf.experiments.run_files import read_config, read_metrics, task_name
+from nec_tf.runtime import durable
 from nec_tf.runtime.errors import UserError
+from nec_tf.runtime.folders import require_local_folder
 
 _SUMMARY = ("eval_mean", "eval_median", "eval_std", "episodes", "human_normalised")
 #: Columns of a file. Files of older versions end with `human_normalised`, and older runs leave the
@@ -31,6 +33,7 @@ def save_result(run_dir: Path, results_dir: Path, name: str = "") -> Path:
     """
     if "/" in name:
         raise UserError(f"name must be one word without /, not {name!r}")
+    require_local_folder("results_dir", results_dir)
     config = read_config(run_dir)
     evaluations = [row for row in read_metrics(run_dir) if row.get("eval_mean")]
     if not evaluations:
@@ -38,15 +41,14 @@ def save_result(run_dir: Path, results_dir: Path, name: str = "") -> Path:
     records = {record.frames: record for record in read_evaluations(run_dir)}
     path = results_dir / (name or config["agent"]) / task_name(config) / f"{config['seed']}.csv"
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".unfinished")
-    with unfinished.open("w", newline="") as file:
-        file.writelines(f"# {line}\n" for line in _head(run_dir, config))
-        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        for row in evaluations:
-            games = _games(records.get(int(row["frames"])))
-            writer.writerow(_rounded(row, config["eval_episodes"]) | games)
-    os.replace(unfinished, path)
+    content = io.StringIO(newline="")
+    content.writelines(f"# {line}\n" for line in _head(run_dir, config))
+    writer = csv.DictWriter(content, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for row in evaluations:
+        games = _games(records.get(int(row["frames"])))
+        writer.writerow(_rounded(row, config["eval_episodes"]) | games)
+    durable.write_text(path, content.getvalue())
     return path
 
 

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from nec_tf.runtime import durable
 from nec_tf.runtime.errors import UserError
 from nec_tf.runtime.folders import require_local_folder
 
@@ -69,12 +70,12 @@ def read_metrics(run_dir: Path) -> list[dict[str, str]]:
 
 def checkpoints(run_dir: Path) -> list[Path]:
     """Returns the checkpoints of a run, oldest first."""
-    return sorted((run_dir / "checkpoints").glob("frames-*"))
+    return durable.whole_folders(run_dir / "checkpoints", "frames-*")
 
 
 def best_checkpoint(run_dir: Path) -> Path | None:
     """Returns the checkpoint of the best evaluation, None if none was kept."""
-    best = sorted((run_dir / "checkpoints" / "best").glob("frames-*"))
+    best = durable.whole_folders(run_dir / "checkpoints" / "best", "frames-*")
     return best[-1] if best else None  # a later one replaces an earlier one because it is better
 
 

@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from nec_tf.experiments import durable
 from nec_tf.experiments.run_files import BEFORE_RECORDED, read_object
 from nec_tf.experiments.settings import Settings
+from nec_tf.runtime import durable
 from nec_tf.runtime.errors import UserError
 
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(Settings)}

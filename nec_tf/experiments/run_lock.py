@@ -42,7 +42,7 @@ class RunLock:
         give_up = time.monotonic() + _PATIENCE
         while True:
             self._make_folder()
-            file = (self._folder / _FILE).open("a+")
+            file = self._open()
             if _try_lock(file) and _is_at(file, self._folder / _FILE):
                 break
             if time.monotonic() > give_up:
@@ -71,9 +71,19 @@ class RunLock:
     def _make_folder(self) -> None:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-        except (FileNotFoundError, NotADirectoryError) as error:  # such as /proc/x, a dangling link
+        except (FileNotFoundError, FileExistsError, NotADirectoryError) as error:  # such as /proc/x
             raise UserError(
                 f"run_dir must be a folder, and {self._folder} cannot be made: {error.strerror}"
+            ) from error
+
+    def _open(self) -> IO[str]:
+        path = self._folder / _FILE
+        try:
+            return path.open("a+")
+        except (FileNotFoundError, IsADirectoryError) as error:  # the former in /proc
+            raise UserError(
+                f"there can be no run in {self._folder}: {path} cannot be opened "
+                f"({error.strerror}): choose another --run_dir"
             ) from error
 
     def _remove_if_unused(self) -> None:

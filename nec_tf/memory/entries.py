@@ -6,6 +6,11 @@ import numpy as np
 
 from nec_tf.runtime.errors import UserError
 
+#: Squared distances between keys of numbers up to this are finite as float32.
+LARGEST_KEY = 1e15
+_LARGEST_VALUE = float(np.finfo(np.float32).max)
+_LARGEST_AGE = 2**53  # differences of stamps stay far within int64
+
 
 @dataclasses.dataclass(frozen=True)
 class Entries:
@@ -62,11 +67,11 @@ class Entries:
             raise UserError(f"actions must be from 0 to {num_actions - 1}")
         if (np.diff(self.actions) < 0).any():
             raise UserError("actions must ascend: entries are ordered by action")
-        if self.ages.min() < 0:
-            raise UserError("ages must not be negative")
-        for name in ("keys", "values"):
-            if not np.isfinite(getattr(self, name)).all():
-                raise UserError(f"{name} must be finite, but some are NaN or infinite")
+        if self.ages.min() < 0 or self.ages.max() > _LARGEST_AGE:
+            raise UserError("ages must not be negative, and at most 2**53")
+        for name, most in (("keys", LARGEST_KEY), ("values", _LARGEST_VALUE)):
+            if not (np.abs(getattr(self, name)) <= most).all():  # NaN is not, either
+                raise UserError(f"{name} must be finite and at most {most:g}, but some are not")
 
     @classmethod
     def empty(cls, key_size: int) -> "Entries":

@@ -16,6 +16,19 @@ class Diverged(Exception):
     """Training produced NaN or infinity; what was learned since the last checkpoint is useless."""
 
 
+_OF_ENVIRONMENT = "This is an error of the environment"
+
+
+def note_environment(error: BaseException, where: str) -> None:
+    """Notes that an error came from a user's environment: programs keep its traceback."""
+    error.add_note(f"{_OF_ENVIRONMENT} {where}.")
+
+
+def is_of_environment(error: BaseException) -> bool:
+    """Returns whether `note_environment` marked an error."""
+    return any(note.startswith(_OF_ENVIRONMENT) for note in getattr(error, "__notes__", ()))
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Returns "did you mean ...?" with the nearest of the known names, "" if none is near."""
     by_lower_case = {one.lower(): one for one in known}

@@ -3,6 +3,7 @@
 Programs call `configure` before they import anything that imports TensorFlow.
 """
 
+import contextlib
 import errno
 import os
 import sys
@@ -11,10 +12,28 @@ from collections.abc import Callable, Sequence
 from absl import flags
 
 from nec_tf.runtime import streams
-from nec_tf.runtime.errors import DamagedCheckpoint, Diverged, UserError
+from nec_tf.runtime.errors import DamagedCheckpoint, Diverged, UserError, is_of_environment
 
 _TUNABLES = "GLIBC_TUNABLES"
 _GIN_CONTEXT = "\n  In call to configurable"  # gin adds it to errors of configurations
+# What files, folders and disks that a user names can be. Others, such as a missing file, are bugs.
+_OF_FILES = (
+    errno.EACCES,
+    errno.EDQUOT,
+    errno.EEXIST,
+    errno.EFBIG,
+    errno.EIO,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.ENOLCK,
+    errno.ENOSPC,
+    errno.ENOTDIR,
+    errno.ENOTEMPTY,
+    errno.EPERM,
+    errno.EPIPE,
+    errno.EROFS,
+)
 # Seconds. While an update searches neighbours, an emulator step releases Python's lock a dozen
 # times and would wait 0.005 s for it each time; measured, see docs/experiments.md.
 _SWITCH_INTERVAL = 0.00002
@@ -89,16 +108,19 @@ def guarded(main: Callable[[], None], required: Sequence[str] = ()) -> Callable[
                 if not flags.FLAGS[name].value:
                     raise UserError(f"--{name} is required: {flags.FLAGS[name].help}")
             main()
+            sys.stdout.flush()  # here, where an error of it becomes a sentence
         except UserError as error:
             _exit(2, _sentences(str(error).split(_GIN_CONTEXT)[0], error))
         except (DamagedCheckpoint, Diverged) as error:
             _exit(1, _sentences(str(error), error))
         except MemoryError as error:
+            if is_of_environment(error):
+                raise
             _exit(1, _sentences(f"there is not enough memory: {error}", error))
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
+            if error.errno not in _OF_FILES or is_of_environment(error):
                 raise
-            _exit(1, f"cannot write {error.filename or 'the run folder'}: {error.strerror}")
+            _exit(1, _sentences(_reason(error), error))
 
     return run
 
@@ -110,6 +132,17 @@ def _sentences(message: str, error: BaseException) -> str:
     return " ".join([ended, *notes])
 
 
+def _reason(error: OSError) -> str:
+    if error.filename is None:
+        return f"cannot write: {error.strerror}"
+    return f"cannot use {error.filename}: {error.strerror}"
+
+
 def _exit(code: int, message: str) -> None:
-    print(f"{os.path.basename(sys.argv[0])}: {message}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # of a terminal or pipe that is closed
+        print(f"{os.path.basename(sys.argv[0])}: {message}", file=sys.stderr)
+    try:
+        sys.stdout.flush()
+    except OSError:  # a full disk or a closed pipe; the interpreter would report it once more
+        streams.discard_output()
     sys.exit(code)

@@ -22,6 +22,21 @@ def open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
 
 
+def discard_output() -> None:
+    """Discards what is buffered for the standard output, and all that is written to it later."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+
+
+def say(text: str) -> None:
+    """Prints a line at once, if anything still reads the standard output."""
+    try:
+        print(text, flush=True)
+    except OSError:
+        discard_output()
+
+
 class Unbreakable:
     """A stream whose writes are discarded once its reader is gone: a closed pipe or terminal."""
 

@@ -5,6 +5,7 @@ import http.client
 import json
 import math
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from tf_agents.trajectories import time_step as ts
 from tqdm import tqdm
 
 from nec_tf.runtime.errors import UserError
+from nec_tf.runtime.streams import Unbreakable
 
 _MOST_BYTES = 1 << 26  # of an answer
 _MOST_SHOWN = 500  # bytes of an error that a server reports
@@ -223,7 +225,7 @@ def play(
     """Returns the score of one game in a batch of one environment, which is closed."""
     step, score = environment.reset(), 0.0
     last = environment.action_spec().maximum
-    with tqdm(desc="playing", unit=" steps") as bar:
+    with tqdm(desc="playing", unit=" steps", file=Unbreakable(sys.stderr)) as bar:
         while step.step_type[0] != ts.StepType.LAST:
             actions = policy(step.observation)
             if actions[0] > last:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from nec_tf.runtime import durable
 from nec_tf.runtime.errors import UserError
 from nec_tf.runtime.folders import require_local_folder
 from nec_tf.runtime.version import VERSION
@@ -178,16 +179,17 @@ def _require_new(folder: Path) -> None:
 
 
 def _put_in_place(unfinished: Path, output_dir: Path, number: int) -> Path:
-    """Renames a finished version, so that a server never sees an incomplete one."""
+    """Renames a finished version, so that a server, or a power cut, leaves no incomplete one."""
     final = output_dir / str(number)
     _require_new(final)
+    durable.sync_folder(unfinished)
     unfinished.rename(final)
-    if not (final / "memory").exists():
-        return final
-    link = output_dir / "unfinished-memory"
-    link.unlink(missing_ok=True)
-    link.symlink_to(Path(final.name) / "memory")
-    os.replace(link, output_dir / "memory")  # always the newest memory
+    if (final / "memory").exists():
+        link = output_dir / "unfinished-memory"
+        link.unlink(missing_ok=True)
+        link.symlink_to(Path(final.name) / "memory")
+        os.replace(link, output_dir / "memory")  # always the newest memory
+    durable.sync(output_dir)
     return final
 
 

@@ -5,6 +5,7 @@ names, places, shapes and types are checked here, and the content in `Entries.re
 """
 
 import hashlib
+import math
 import re
 import stat
 from pathlib import Path
@@ -12,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from nec_tf.memory.entries import LARGEST_KEY
 from nec_tf.runtime.errors import UserError
 
 COLUMNS = ("keys", "values", "actions", "state_ids", "ages")
 _INTEGERS = ("actions", "state_ids", "ages", "counts")
 _NAME = re.compile(r"keys|values|actions|state_ids|ages|counts|encoder/\d{2,4}")
+_LARGEST_HEADER = 1 << 16  # bytes of a .npy file before its numbers
 _MOST_ACTIONS = 100_000  # a bound on what is allocated before the content is checked
 
 
@@ -58,28 +61,42 @@ def read_column(folder: Path, name: str, column: dict[str, Any]) -> np.ndarray:
     if not path.exists():
         raise MemoryFilesError(f"{path} is missing: copy the whole folder")
     require_regular(folder, path)
+    _require_size(path, column)  # before a file that is far too large is read for its checksum
     if checksum(path) != column["sha256"]:
         raise MemoryFilesError(f"{path} is damaged: its checksum is not that of the manifest")
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise MemoryFilesError(f"{path} is not a NumPy array: {error}") from error
+    require(isinstance(array, np.ndarray), f"{path} is an archive of arrays, not an array")
     found = [list(array.shape), str(array.dtype)]
     stated = [column["shape"], column["dtype"]]
     require(found == stated, f"{path} has shape and dtype {found}, and the manifest says {stated}")
-    kind = "iu" if name in _INTEGERS else "f"
-    require(array.dtype.kind in kind, f"{path} has the dtype {array.dtype}, which cannot be used")
+    # Integers that fit into int64, so no uint64; complex numbers and texts for neither.
+    kind = array.dtype.kind in "iu" and np.can_cast(array.dtype, np.int64)
+    usable = kind if name in _INTEGERS else array.dtype.kind == "f"
+    require(usable, f"{path} has the dtype {array.dtype}, which cannot be used")
     wanted = {"keys": 2}.get(name, 1)
     fits = name.startswith("encoder/") or array.ndim == wanted
     require(fits, f"{path} has {array.ndim} dimension(s) instead of {wanted}")
     return array
 
 
+def _require_size(path: Path, column: dict[str, Any]) -> None:
+    try:
+        numbers = math.prod(column["shape"])
+        largest = numbers * np.dtype(column["dtype"]).itemsize + _LARGEST_HEADER
+        valid = path.stat().st_size <= largest
+    except (TypeError, ValueError, OverflowError):
+        valid = False
+    require(valid, f"{path} is larger than the shape and the dtype of the manifest")
+
+
 def require_counts(folder: Path, manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     """Checks that lengths, counts and the number of entries agree."""
     entries = manifest.get("entries")
     lengths = {name: len(arrays[name]) for name in COLUMNS}
-    agree = all(length == entries for length in lengths.values())
+    agree = type(entries) is int and all(length == entries for length in lengths.values())
     require(agree, f"{folder}: the manifest says {entries} entries, the columns have {lengths}")
     configuration = manifest["configuration"]
     key_shape = (entries, configuration["key_size"])
@@ -93,10 +110,11 @@ def require_counts(folder: Path, manifest: dict[str, Any], arrays: dict[str, np.
 
 
 def require_encoder(folder: Path, encoder: list[np.ndarray]) -> None:
-    """Checks that the weights of the network are finite."""
+    """Checks that the weights of the network are finite, and can make keys that are."""
     for number, weights in enumerate(encoder):
-        finite = bool(np.isfinite(weights).all())
-        require(finite, f"{folder}: weights {number} of the network are not finite")
+        usable = bool((np.abs(weights) <= LARGEST_KEY).all())  # False for NaN
+        message = f"weights {number} of the network are not finite, or beyond {LARGEST_KEY:g}"
+        require(usable, f"{folder}: {message}")
 
 
 def require(valid: bool, message: str) -> None:

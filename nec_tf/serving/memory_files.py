@@ -130,10 +130,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         manifest = json.loads(path.read_text())
     except (ValueError, RecursionError) as error:
         raise MemoryFilesError(f"{path} cannot be read: {error}") from error
-    if isinstance(manifest, dict) and manifest.get("format") != FORMAT:
-        raise MemoryFilesError(
-            f"{path} has format {manifest.get('format')!r}, and this version reads {FORMAT}"
-        )
+    stated = manifest.get("format") if isinstance(manifest, dict) else FORMAT
+    if type(stated) is not int or stated != FORMAT:
+        raise MemoryFilesError(f"{path} has format {stated!r}, and this version reads {FORMAT}")
     require_manifest(path, manifest)
     return manifest
 

@@ -1,6 +1,7 @@
 """Checkpoints are whole or not there; damage is found, named, and the one before is used."""
 
 import errno
+import json
 import os
 import shutil
 
@@ -147,7 +148,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(tmp_path, capl
         load(folder)
 
 
-@pytest.mark.parametrize("file", FILES[:-1])  # an older version's checkpoint has no manifest
+@pytest.mark.parametrize("file", FILES)
 def test_a_missing_file_is_damage(tmp_path, file):
     folder = Checkpoints(tmp_path)
     save(folder, 50)
@@ -181,8 +182,62 @@ def test_what_cannot_be_restored_is_damage(tmp_path):
 def test_a_checkpoint_without_a_manifest_is_of_an_older_version_and_loads(tmp_path):
     folder = Checkpoints(tmp_path)
     save(folder, 50)
-    (tmp_path / "checkpoints" / "frames-0000000050" / "manifest.json").unlink()
+    saved = tmp_path / "checkpoints" / "frames-0000000050"
+    (saved / "manifest.json").unlink()
+    progress = json.loads((saved / "progress.json").read_text())
+    del progress["manifest"]
+    (saved / "progress.json").write_text(json.dumps(progress))
     assert load(folder)[0] == 50
+
+
+@pytest.mark.parametrize("manifest", ["{}", "[]", "null", "7", "[" * 100_000, '{"arrays.npz": 1}'])
+def test_a_manifest_that_is_none_is_damage(tmp_path, manifest):
+    folder = Checkpoints(tmp_path)
+    save(folder, 50)
+    (tmp_path / "checkpoints" / "frames-0000000050" / "manifest.json").write_text(manifest)
+    with pytest.raises(DamagedCheckpoint, match="frames-0000000050 is damaged"):
+        load(folder)
+
+
+def test_a_file_that_the_manifest_does_not_name_is_damage(tmp_path):
+    folder = Checkpoints(tmp_path)
+    save(folder, 40)
+    save(folder, 50)
+    before, saved = (tmp_path / "checkpoints" / f"frames-00000000{n}" for n in (40, 50))
+    manifest = json.loads((saved / "manifest.json").read_text())
+    del manifest["arrays.npz"]
+    (saved / "manifest.json").write_text(json.dumps(manifest))
+    (saved / "arrays.npz").write_bytes((before / "arrays.npz").read_bytes())
+    assert load(folder)[0] == 40
+
+
+def test_a_damaged_best_checkpoint_says_that_the_newest_may_be_whole(tmp_path):
+    folder = Checkpoints(tmp_path)
+    save(folder, 50, best=True)
+    save(folder, 60)
+    harm(tmp_path / "checkpoints" / "best" / "frames-0000000050" / "arrays.npz", "removed")
+    with pytest.raises(DamagedCheckpoint, match="--checkpoint=newest"):
+        best(folder)
+
+
+def test_a_checkpoint_that_a_training_process_replaces_while_it_is_read_is_not_damage(
+    tmp_path, caplog
+):
+    folder = Checkpoints(tmp_path)
+    save(folder, 40)
+    restored, first = checkpoint(0), True
+
+    def replace_then_restore(arrays, progress):
+        nonlocal first
+        if first:
+            first = False
+            save(folder, 50)
+            save(folder, 60)  # removes 40
+            raise FileNotFoundError
+        return progress["frames"]
+
+    assert folder.load(restored, replace_then_restore) == 60
+    assert "damaged" not in caplog.text
 
 
 def test_a_kill_while_a_frame_number_is_saved_again_leaves_a_whole_checkpoint(
@@ -190,8 +245,7 @@ def test_a_kill_while_a_frame_number_is_saved_again_leaves_a_whole_checkpoint(
 ):
     """At every operation on the way: what has the name of a checkpoint is whole."""
     folder = Checkpoints(tmp_path)
-    save(folder, 40)
-    save(folder, 50)
+    save(folder, 50, best=True)
     operations = (("os", "rename"), ("shutil", "rmtree"), ("os", "fsync"))
 
     class Killed(BaseException):
@@ -216,9 +270,10 @@ def test_a_kill_while_a_frame_number_is_saved_again_leaves_a_whole_checkpoint(
                 own = {"os": os, "shutil": shutil}[module]
                 patch.setattr(own, name, counted(getattr(own, name)))
             try:
-                save(folder, 50)
+                save(folder, 50, best=True)
                 survived += 1
             except Killed:
                 pass
-        assert load(folder)[0] in (40, 50)
+        assert load(folder)[0] == 50
+        assert best(folder) == 50
     assert 0 < survived < 40

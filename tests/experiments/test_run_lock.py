@@ -68,6 +68,13 @@ def test_a_folder_that_cannot_be_made_is_refused():
         RunLock("/proc/run").__enter__()
 
 
+def test_a_folder_in_which_no_lock_can_be_made_is_refused(tmp_path):
+    (tmp_path / "lock").mkdir()
+    for folder in (tmp_path, "/proc/1"):
+        with pytest.raises(UserError, match="there can be no run"):
+            RunLock(folder).__enter__()
+
+
 def test_a_folder_that_was_there_or_is_used_stays(tmp_path):
     with RunLock(tmp_path):
         pass

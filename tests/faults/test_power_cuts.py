@@ -1,11 +1,18 @@
 """Power cuts of a run that saves all the time: each is resumed, and no row is lost."""
 
+import json
 import random
 import signal
 import time
 
+import numpy as np
 import pytest
 from faults import power, runs
+from tf_agents.specs import array_spec
+from tf_agents.trajectories.time_step import time_step_spec
+
+import nec_tf
+from nec_tf.serving import checking, memory_files
 
 pytestmark = pytest.mark.skipif(
     not power.available(), reason="mounting images needs root and loop devices"
@@ -36,3 +43,22 @@ def test_a_run_survives_power_cuts(tmp_path):
         finally:
             process.kill()
             process.wait()
+
+
+def test_an_export_survives_a_power_cut(tmp_path):
+    agent = nec_tf.NecAgent(
+        time_step_spec(array_spec.ArraySpec([4], np.float32)),
+        array_spec.BoundedArraySpec([], np.int64, 0, 1),
+        nec_tf.encoders.mlp([4], key_size=8, seed=1),
+        nec_tf.NecConfig.small(key_size=8),
+    )
+    states = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+    agent.dnd.write([0, 1] * 10, agent.embedding(states), np.arange(20.0), np.arange(20))
+    disk = power.Disk(tmp_path / "disk")
+    with disk.mounted() as place:
+        version = nec_tf.export(agent, place / "exported", states)
+        with disk.after_a_cut(0) as left:
+            copy = left / "exported" / version.name
+            assert "answers as it did" in checking.check(copy)
+            assert len(memory_files.load(left / "exported" / "memory")) == 20
+            assert json.loads((copy / "export.json").read_text())["version"] == 1

@@ -1,3 +1,4 @@
+import errno
 import os
 import signal
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nec_tf.runtime import startup
-from nec_tf.runtime.errors import UserError
+from nec_tf.runtime.errors import UserError, note_environment
 
 ROOT = Path(__file__).parents[2]
 TUNABLES = "GLIBC_TUNABLES"
@@ -84,6 +85,13 @@ def noted(error, note):
         (UserError("bad\n  In call to configurable 'NecConfig'"), 2, "bad\n"),
         (noted(UserError("bad"), "It was saved."), 2, "bad. It was saved.\n"),
         (MemoryError("7 TiB"), 1, "there is not enough memory: 7 TiB\n"),
+        (OSError(errno.ENOSPC, "full", "x.csv"), 1, "cannot use x.csv: full\n"),
+        (OSError(errno.EISDIR, "a folder", "x.csv"), 1, "cannot use x.csv: a folder\n"),
+        (
+            noted(OSError(errno.EIO, "broken", "x"), "Not saved."),
+            1,
+            "cannot use x: broken. Not saved.\n",
+        ),
     ],
 )
 def test_expected_failures_are_reported_as_sentences(error, code, message, capsys):
@@ -94,3 +102,45 @@ def test_expected_failures_are_reported_as_sentences(error, code, message, capsy
         startup.guarded(main)([])
     assert ended.value.code == code
     assert capsys.readouterr().err.endswith(f": {message}")
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EACCES, "denied", "rom.bin"), MemoryError("much")])
+def test_errors_of_an_environment_keep_their_traceback(error):
+    note_environment(error, "Mine-v0 (episode 1, step 2)")
+
+    def main():
+        raise error
+
+    with pytest.raises(type(error)):
+        startup.guarded(main)([])
+
+
+PRINTING = """
+import sys
+from nec_tf.runtime import startup
+def main():
+    print("said")
+startup.guarded(main)([])
+"""
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("output", ["/dev/full", "closed pipe"])
+def test_output_that_cannot_be_written_is_a_sentence(output, unbuffered):
+    if output == "closed pipe":
+        reading, writing = os.pipe()
+        os.close(reading)
+    else:
+        writing = os.open(output, os.O_WRONLY)
+    done = subprocess.run(
+        [sys.executable, "-c", PRINTING],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(writing)
+    assert done.returncode == 1
+    (sentence,) = done.stderr.splitlines()
+    assert "cannot write: " in sentence

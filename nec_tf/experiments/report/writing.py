@@ -6,6 +6,7 @@ from pathlib import Path
 from nec_tf.experiments.report import page, pictures
 from nec_tf.experiments.report.sections import Report
 from nec_tf.experiments.report.tables import Table, to_csv
+from nec_tf.runtime.folders import require_local_folder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Written:
 
 def write(report: Report, folder: Path, title: str, origin: str) -> Written:
     """Writes a report; files of the same names are replaced."""
+    require_local_folder("output_dir", folder)
     folder.mkdir(parents=True, exist_ok=True)
     by_file: dict[str, list[Table]] = {}
     for table in report.tables:

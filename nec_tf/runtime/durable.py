@@ -10,6 +10,9 @@ import shutil
 from pathlib import Path
 
 _DISCARDED = "discarded-"
+# Of a folder in whose place another is being put. After a kill at this moment it is the only one,
+# and `whole_folders` returns it.
+_REPLACED = "replaced-"
 
 
 def sync(path: Path) -> None:
@@ -34,34 +37,54 @@ def write_text(path: Path, text: str) -> None:
 
 def replace_folder(source: Path, target: Path) -> None:
     """Puts a finished folder of files in the place of another, which may exist."""
-    for path in source.iterdir():
-        sync(path)
-    sync(source)
-    discarded = _discard(target)
+    sync_folder(source)
+    replaced = target.with_name(f"{_REPLACED}{target.name}")
+    if target.exists():
+        shutil.rmtree(replaced, ignore_errors=True)
+        target.rename(replaced)
     source.rename(target)
     sync(target.parent)
-    if discarded is not None:
-        shutil.rmtree(discarded, ignore_errors=True)
+    shutil.rmtree(replaced, ignore_errors=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Waits until a folder with all files and folders in it is on the disk."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            sync_folder(path)
+        else:
+            sync(path)
+    sync(folder)
+
+
+def whole_folders(folder: Path, pattern: str) -> list[Path]:
+    """Returns folders within a folder by a pattern of their names, in the order of these.
+
+    A folder that was being replaced when the process was killed has a longer name.
+    """
+    replaced = folder.glob(f"{_REPLACED}{pattern}")
+    left = [path for path in replaced if not path.with_name(_name(path)).exists()]
+    return sorted([*folder.glob(pattern), *left], key=_name)
 
 
 def remove_folder(path: Path) -> None:
     """Removes a folder; a kill on the way leaves all of it or none of it under its name."""
-    discarded = _discard(path)
-    if discarded is not None:
-        shutil.rmtree(discarded, ignore_errors=True)
+    if not path.exists():
+        return
+    discarded = path.with_name(f"{_DISCARDED}{_name(path)}")
+    shutil.rmtree(discarded, ignore_errors=True)
+    path.rename(discarded)
+    shutil.rmtree(discarded, ignore_errors=True)
 
 
 def clear_discarded(folder: Path) -> None:
     """Removes what a kill during `remove_folder` or `replace_folder` left behind."""
     for path in folder.glob(f"{_DISCARDED}*"):
         shutil.rmtree(path, ignore_errors=True)
+    for path in folder.glob(f"{_REPLACED}*"):
+        if path.with_name(_name(path)).exists():
+            shutil.rmtree(path, ignore_errors=True)
 
 
-def _discard(path: Path) -> Path | None:
-    """Renames a folder out of the way; returns its new name, None if there was none."""
-    if not path.exists():
-        return None
-    discarded = path.with_name(f"{_DISCARDED}{path.name}")
-    shutil.rmtree(discarded, ignore_errors=True)
-    path.rename(discarded)
-    return discarded
+def _name(path: Path) -> str:
+    return path.name.removeprefix(_REPLACED)
