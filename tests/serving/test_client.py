@@ -11,6 +11,7 @@ from concurrent import futures
 import grpc
 import numpy as np
 import pytest
+import tensorflow as tf
 from small_environments import Counting
 from tensorflow.core.framework import tensor_pb2, types_pb2
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
@@ -23,11 +24,16 @@ OBSERVATIONS = np.zeros((2, 3), np.float32)
 
 
 @contextlib.contextmanager
-def server(answer, drip=0.0):
-    """A server on localhost that gives one answer to everything, byte by byte if it drips."""
+def server(answer, drip=0.0, paths=None):
+    """A server on localhost that gives one answer to everything, byte by byte if it drips.
+
+    The paths that it was asked for are appended to `paths`.
+    """
+    paths = [] if paths is None else paths
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
+            paths.append(self.path)
             self.rfile.read(int(self.headers["Content-Length"]))
             self.send_response(200)
             self.send_header("Content-Length", str(len(answer)))
@@ -84,6 +90,27 @@ def test_actions_of_tf_serving_are_returned():
 def test_other_answers_are_refused_in_a_sentence(answer):
     with server(answer) as address, pytest.raises(ServerError, match="answer"):
         RestPolicy(address, "pong")(OBSERVATIONS)
+
+
+def test_a_label_is_part_of_the_path_of_rest():
+    paths = []
+    with server(answering([3, 0]), paths=paths) as address:
+        for label in ("canary", ""):
+            RestPolicy(address, "pong", label=label)(OBSERVATIONS)
+    assert paths == ["/v1/models/pong/labels/canary:predict", "/v1/models/pong:predict"]
+
+
+def test_a_label_is_part_of_the_model_of_grpc():
+    models = []
+    with grpc_server(tf.make_tensor_proto(np.array([3, 0])), models) as address:
+        for label in ("canary", ""):
+            GrpcPolicy(address, "pong", label=label)(OBSERVATIONS)
+    assert [(model.name, model.version_label) for model in models] == [
+        ("pong", "canary"),
+        ("pong", ""),
+    ]
+    # TF Serving answers with the newest version only if no version is asked for at all.
+    assert [model.HasField("version_label") for model in models] == [True, False]
 
 
 def test_an_answer_that_drips_does_not_outlast_the_timeout():
@@ -150,6 +177,26 @@ def test_wrong_addresses_are_reported_in_a_sentence(address):
         RestPolicy(address, "pong", timeout=1.0)(OBSERVATIONS)
 
 
+@contextlib.contextmanager
+def grpc_server(action, models=None):
+    """A PredictionService on localhost that answers with a tensor; appends models asked for."""
+    models = [] if models is None else models
+
+    class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
+        def Predict(self, request, context):
+            models.append(request.model_spec)
+            return predict_pb2.PredictResponse(outputs={"action": action})
+
+    own = grpc.server(futures.ThreadPoolExecutor(1))
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(Service(), own)
+    port = own.add_insecure_port("127.0.0.1:0")
+    own.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        own.stop(None)
+
+
 def tensor(dtype, *shape, **content):
     proto = tensor_pb2.TensorProto(dtype=dtype, **content)
     for size in shape:
@@ -171,19 +218,8 @@ def tensor(dtype, *shape, **content):
     ],
 )
 def test_tensors_that_are_no_actions_are_refused_in_a_sentence(proto):
-    class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
-        def Predict(self, request, context):
-            return predict_pb2.PredictResponse(outputs={"action": proto})
-
-    own = grpc.server(futures.ThreadPoolExecutor(1))
-    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(Service(), own)
-    port = own.add_insecure_port("127.0.0.1:0")
-    own.start()
-    try:
-        with pytest.raises(ServerError, match="answer with one"):
-            GrpcPolicy(f"127.0.0.1:{port}", "pong")(OBSERVATIONS)
-    finally:
-        own.stop(None)
+    with grpc_server(proto) as address, pytest.raises(ServerError, match="answer with one"):
+        GrpcPolicy(address, "pong")(OBSERVATIONS)
 
 
 def test_actions_of_another_game_are_refused():
