@@ -21,7 +21,8 @@ from served import answering, grpc_server, rest_server
 
 TRAINING = "--frames=400 --eval_every_frames=400 --eval_episodes=1 --novideo"
 TRAINING += " --epsilon_from=10 --epsilon_until=100"
-UPDATES = "--learning_starts=40 --batch_size=8 --replay_capacity=500".split()  # MFEC has none
+# MFEC has none of these.
+UPDATES = ["--horizon=10", "--learning_starts=40", "--batch_size=8", "--replay_capacity=500"]
 BUDGETS = {
     "export/export_policy.py": "",
     "export/import_memory.py": "",
