@@ -50,8 +50,11 @@ NOT_HERE = {
 PLACEHOLDER = re.compile(r"\b(?:AGENT|GAME|SEED|RUN)\b|(?<==)\.\.\.$")
 VALUES = {"AGENT": "mfec", "GAME": "pong", "SEED": "1"}
 VALUES |= dict.fromkeys(("RUN", "..."), "runs/nec-frostbite-1")
-# A whole game of Frostbite through a server takes a minute.
-SHORTER = {("export/serving_client.py", "--game=Frostbite"): "--env=CartPole-v1"}
+# Whole games through a server, or with 140,000 entries, take a minute: shorter ones.
+SHORTER = {
+    ("export/serving_client.py", "--game=Frostbite"): "--env=CartPole-v1",
+    ("trainers/evaluate.py", "--export=pretrained/pong"): "--export=exported/frostbite",
+}
 BEGIN = ["make train", "make train GAME=Pong"]  # documents presume these runs
 GROUPS = {
     "README.md": ["README.md", "CONTRIBUTING.md", "watch.md", "cluster.md"],
