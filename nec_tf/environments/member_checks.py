@@ -64,6 +64,10 @@ class Member:
         except Exception as error:
             note_environment(error, self.where)
             raise
+        except (SystemExit, GeneratorExit) as error:  # the run has to be saved before it ends
+            wrapped = RuntimeError(f"{self._name} ended the program: {error!r}")
+            note_environment(wrapped, self.where)
+            raise wrapped from error
 
     def check_observation(self, observation: Any) -> None:
         """Raises `UserError` unless it has the shape of the space, and is finite."""
@@ -91,8 +95,10 @@ class Member:
     def check_reward(self, reward: Any) -> None:
         """Raises `UserError` unless it is a finite number whose sums are finite."""
         try:
-            valid = np.ndim(reward) == 0 and abs(float(reward)) <= _LARGEST_REWARD
-        except (TypeError, ValueError):
+            # A text such as "1" would become a number, too.
+            number = np.ndim(reward) == 0 and not isinstance(reward, str | bytes)
+            valid = number and abs(float(reward)) <= _LARGEST_REWARD
+        except (TypeError, ValueError, OverflowError):
             valid = False
         if not valid:
             raise UserError(

@@ -7,6 +7,8 @@ import dataclasses
 import json
 from pathlib import Path
 
+from absl import logging
+
 from nec_tf.runtime import durable
 
 _FILE = "evaluations.jsonl"
@@ -39,7 +41,10 @@ class EvaluationLog:
         self._path = run_dir / _FILE
         if not self._path.exists():
             return
-        kept = [record for record in read_evaluations(run_dir) if record.frames <= frames]
+        records, lost = _read(self._path)
+        if lost:
+            logging.warning("%s: %d unreadable line(s) at its end were dropped", self._path, lost)
+        kept = [record for record in records if record.frames <= frames]
         durable.write_text(self._path, "".join(map(_line, kept)))
 
     def write(self, record: EvaluationRecord) -> None:
@@ -59,15 +64,29 @@ def read_evaluations(run_dir: Path) -> list[EvaluationRecord]:
     Lines that a crash left unreadable, at the end of the file, are left out.
     """
     path = run_dir / _FILE
-    if not path.exists():
-        return []
+    return _read(path)[0] if path.exists() else []
+
+
+def _read(path: Path) -> tuple[list[EvaluationRecord], int]:
+    """Returns the records up to the first unreadable line, and how many lines follow them."""
+    *lines, unfinished = path.read_text(errors="replace").split("\n")
     records: list[EvaluationRecord] = []
-    for line in path.read_text(errors="replace").split("\n")[:-1]:
+    for line in lines:
         try:
-            records.append(EvaluationRecord(**json.loads(line)))
-        except (ValueError, TypeError):
+            record = EvaluationRecord(**json.loads(line))
+            _require_numbers(record)
+        except (ValueError, TypeError, RecursionError):
             break
-    return records
+        records.append(record)
+    return records, len(lines) - len(records) + bool(unfinished)
+
+
+def _require_numbers(record: EvaluationRecord) -> None:
+    """Raises `TypeError` if a field of a record is of another type."""
+    speed = record.frames_per_second
+    numbers = [*record.scores, record.wall_seconds, *([] if speed is None else [speed])]
+    if type(record.frames) is not int or not all(type(n) in (int, float) for n in numbers):
+        raise TypeError(record)
 
 
 def _line(record: EvaluationRecord) -> str:

@@ -139,6 +139,8 @@ class Experiment:
     def _save_after(self, error: Exception) -> None:
         """Saves a run that an error ends; a note of the error says where it can be resumed."""
         self._count_frames()
+        if not self._run.progress.frames:  # the corrected command may have other settings
+            return
         frames = f"{self._run.progress.frames:,} {self._run.task.unit}"
         try:
             self._save()

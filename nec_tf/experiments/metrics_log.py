@@ -1,6 +1,5 @@
 """Metrics of a run: `metrics.csv`, and where they are shown."""
 
-import contextlib
 import csv
 import io
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ import numpy as np
 from absl import logging
 
 from nec_tf.experiments.evaluation import EVALUATION_COLUMNS
+from nec_tf.experiments.run_files import whole_rows
 from nec_tf.experiments.shown_metrics import Shown
 from nec_tf.memory.diagnostics import Diagnostics
 from nec_tf.runtime import durable
@@ -26,12 +26,25 @@ class MetricsLog:
         """Opens the log of a run that is at `frames`; drops later rows of a lost session."""
         self._path = folder / "metrics.csv"
         self._columns = ("frames", *columns)
+        rows = self._read()
         content = io.StringIO(newline="")
         writer = csv.DictWriter(content, self._columns, extrasaction="ignore")
         writer.writeheader()
-        writer.writerows(row for row in _whole_rows(self._path) if int(row["frames"]) <= frames)
+        writer.writerows(row for row in rows if int(row["frames"]) <= frames)
         durable.write_text(self._path, content.getvalue())
         self._shown = shown
+
+    def _read(self) -> list[dict[str, str]]:
+        """Returns the rows that are there; warns of what is lost."""
+        rows, lost, unfinished = whole_rows(self._path)
+        lost += unfinished
+        if lost:
+            logging.warning("%s: %d unreadable row(s) at its end were dropped", self._path, lost)
+        if unknown := {*(rows[0] if rows else ())} - {*self._columns}:
+            logging.warning(
+                "%s: columns with unknown names were dropped: %s", self._path, sorted(unknown)
+            )
+        return rows
 
     def write(self, frames: int, metrics: dict[str, float], **only_shown: float) -> None:
         """Appends a row; `only_shown` metrics are shown and not in the file."""
@@ -54,28 +67,6 @@ class MetricsLog:
         """Ends showing metrics; call it at the end of a session."""
         for place in self._shown:
             place.close()
-
-
-def _whole_rows(path: Path) -> list[dict[str, str]]:
-    """Returns the rows of a `metrics.csv` up to the first one that a crash left unreadable."""
-    if not path.exists():
-        return []
-    with path.open(newline="", errors="replace") as file:
-        lines = file.read().split("\r\n")
-    reader = csv.DictReader(lines[:-1])  # what follows the last line break is a part of a row
-    rows: list[dict[str, str]] = []
-    with contextlib.suppress(csv.Error):  # a row that holds a line break is unreadable, too
-        for row in reader:
-            width = None not in row and None not in row.values()
-            frames = row.get("frames") or ""
-            after = not rows or (frames.isdecimal() and int(frames) > int(rows[-1]["frames"]))
-            if not (width and frames.isdecimal() and after):
-                break
-            rows.append(row)
-    lost = len(lines) - 2 - len(rows) + bool(lines[-1])
-    if lost > 0:
-        logging.warning("%s: %d unreadable row(s) at its end were dropped", path, lost)
-    return rows
 
 
 def _group(metric: str) -> str:

@@ -148,7 +148,12 @@ class Run:
 
     def _restore(self, arrays: dict[str, np.ndarray], progress: dict[str, Any]) -> Progress:
         self.learner.restore_arrays(arrays)
-        return Progress(**{_RENAMED.get(name, name): value for name, value in progress.items()})
+        named = {_RENAMED.get(name, name): value for name, value in progress.items()}
+        restored = Progress(**named)
+        for name in ("frames", "handled_frames", "episodes"):  # older versions have no checksums
+            if type(count := getattr(restored, name)) is not int or count < 0:
+                raise ValueError(f"{name} in progress.json is {count!r}")
+        return restored
 
 
 def load_run(run_dir: str | Path, checkpoint: str = "newest") -> Run:

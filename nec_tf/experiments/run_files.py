@@ -1,5 +1,6 @@
 """Reads the folder of a run without TensorFlow, and changes nothing in it."""
 
+import contextlib
 import csv
 import json
 from pathlib import Path
@@ -17,6 +18,10 @@ SCREENS = "screens"
 BEFORE_RECORDED = {"precision": "float32"}
 
 
+_TEXTS = ("game", "protocol", "env", "encoder")
+_COUNTS = ("seed", "frames", "eval_episodes")
+
+
 def read_config(run_dir: Path) -> dict[str, Any]:
     """Returns a run's `config.json`.
 
@@ -30,6 +35,12 @@ def read_config(run_dir: Path) -> dict[str, Any]:
     config = read_object(path)
     if not ("game" in config or "env" in config) or not isinstance(config.get("agent"), str):
         raise UserError(f"{path} is damaged: it does not name a task and an agent")
+    texts = [config[name] for name in _TEXTS if name in config]
+    counts = [config[name] for name in _COUNTS if name in config]
+    typed = all(isinstance(text, str) for text in texts) and {int}.issuperset(map(type, counts))
+    if not typed or "seed" not in config:
+        named = ", ".join((*_TEXTS, *_COUNTS))
+        raise UserError(f"{path} is damaged: one of {named} is missing or of another type")
     return config
 
 
@@ -53,19 +64,51 @@ def read_object(path: Path) -> dict[str, Any]:
 def read_metrics(run_dir: Path) -> list[dict[str, str]]:
     """Returns the rows of a run's `metrics.csv`, none if it has no such file yet.
 
+    A row that is not complete is left out: a training process is writing it.
+
     Raises:
         UserError: It is damaged.
     """
     path = run_dir / "metrics.csv"
+    rows, lost, _ = whole_rows(path)
+    if lost:
+        raise UserError(
+            f"{path} is damaged after row {len(rows)}: resume the run, which drops unreadable rows"
+        )
+    return rows
+
+
+def whole_rows(path: Path) -> tuple[list[dict[str, str]], int, bool]:
+    """Returns the rows of a `metrics.csv` up to the first one that a crash left unreadable.
+
+    Returns:
+        The rows, how many lines there are from the first unreadable one on, and whether the file
+        ends within a line.
+    """
     if not path.exists():
-        return []
+        return [], 0, False
     with path.open(newline="", errors="replace") as file:
-        try:
-            return list(csv.DictReader(file))
-        except csv.Error as error:
-            raise UserError(
-                f"{path} is damaged ({error}): resume the run, which drops unreadable rows"
-            ) from error
+        text = file.read()
+    # As it is written, or as an editor may have left it.
+    *lines, unfinished = text.split("\r\n" if "\r\n" in text else "\n")
+    reader = csv.DictReader(lines)
+    rows: list[dict[str, str]] = []
+    with contextlib.suppress(csv.Error):  # a row that holds a line break is unreadable, too
+        for row in reader:
+            if not _readable(row) or (rows and int(row["frames"]) <= int(rows[-1]["frames"])):
+                break
+            rows.append(row)
+    return rows, max(0, len(lines) - 1 - len(rows)), bool(unfinished)
+
+
+def _readable(row: dict[Any, Any]) -> bool:
+    """Returns whether a row has as many cells as there are columns, and numbers in them."""
+    if None in row or None in row.values() or not str(row.get("frames")).isdecimal():
+        return False
+    try:
+        return all(not cell or float(cell) is not None for cell in row.values())
+    except ValueError:
+        return False
 
 
 def checkpoints(run_dir: Path) -> list[Path]:

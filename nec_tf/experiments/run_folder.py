@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from nec_tf.experiments.run_files import BEFORE_RECORDED, read_object
+from nec_tf.experiments.run_files import BEFORE_RECORDED, checkpoints, read_object, whole_rows
 from nec_tf.experiments.settings import Settings
 from nec_tf.runtime import durable
 from nec_tf.runtime.errors import UserError
@@ -20,6 +20,9 @@ class RunFolder:
 
     def __init__(self, path: str | Path, config: dict[str, Any]) -> None:
         """Opens a folder, new or of the same configuration. Writes nothing.
+
+        The configuration of a run in which nothing was trained yet, such as one whose environment
+        failed at once, may be replaced.
 
         Raises:
             UserError: The folder belongs to a run of another configuration.
@@ -39,6 +42,8 @@ class RunFolder:
             return
         before, now = _flat(read_object(path)), _flat(json.loads(json.dumps(config)))
         before = {name: old for name, old in BEFORE_RECORDED.items() if name in now} | before
+        if not _was_trained(self.path):
+            return
         different = [
             f"{name} was {before.get(name)!r} and is now {now.get(name)!r}"
             for name in sorted({*before, *now})
@@ -52,6 +57,11 @@ class RunFolder:
                 f"{self.path} holds a run of another configuration: {'; '.join(different)}."
                 " Give the same settings to resume it, or another --run_dir to start a new one"
             )
+
+
+def _was_trained(path: Path) -> bool:
+    """Returns whether a run has a checkpoint or a row of metrics."""
+    return bool(checkpoints(path)) or bool(whole_rows(path / "metrics.csv")[0])
 
 
 def _flat(config: dict[str, Any]) -> dict[str, Any]:

@@ -41,6 +41,8 @@ def crash(*_):
         (lambda o, r, *rest: (o, np.inf, *rest), "the reward inf"),
         (lambda o, r, *rest: (o, None, *rest), "the reward None"),
         (lambda o, r, *rest: (o, 1e31, *rest), "the reward 1e.31"),
+        (lambda o, r, *rest: (o, 10**400, *rest), "the reward 1000"),
+        (lambda o, r, *rest: (o, "1", *rest), "the reward '1'"),
         (lambda o, r, *rest: (np.zeros(2, np.float32), r, *rest), r"shape \[2\]"),
         (lambda o, r, *rest: (np.float32(1.0), r, *rest), r"shape \[\]"),
         (lambda o, r, *rest: (np.full(1, np.nan, np.float32), r, *rest), "not finite"),
@@ -57,6 +59,18 @@ def test_a_crash_keeps_its_type_and_gets_a_note():
     assert caught.value.__notes__ == [
         "This is an error of the environment Broken (episode 2, step 2, member 1)."
     ]
+
+
+@pytest.mark.parametrize("kind", [SystemExit, GeneratorExit])
+def test_an_environment_cannot_end_the_program(kind):
+    """The run would not be saved."""
+
+    def leave(*_):
+        raise kind
+
+    with pytest.raises(RuntimeError, match="Broken ended the program") as caught:
+        play(leave)
+    assert "Broken (episode 2, step 2, member 1)" in caught.value.__notes__[0]
 
 
 def test_an_end_that_is_no_truth_value_gets_a_note():

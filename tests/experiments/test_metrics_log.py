@@ -20,6 +20,11 @@ def test_a_whole_file_stays_as_it_is(tmp_path, caplog):
     assert caplog.text == ""
 
 
+def test_the_line_ends_of_an_editor_are_no_damage(tmp_path, caplog):
+    assert reopened(tmp_path, ROWS.replace(b"\r\n", b"\n")) == ROWS
+    assert caplog.text == ""
+
+
 def test_rows_after_the_checkpoint_are_dropped(tmp_path):
     assert reopened(tmp_path, ROWS, frames=1040) == ROWS[: ROWS.index(b"1540")]
 
@@ -38,6 +43,8 @@ def test_rows_after_the_checkpoint_are_dropped(tmp_path):
         b"\xff\xfe,,\r\n",
         b"-5,1.0,\r\n",
         b"1e4,1.0,\r\n",
+        b"2040,0.5x,1.0\r\n",
+        b"2040,\0\0\0,1.0\r\n",
         b"2040,0.\r5,1.0\r\n",  # a line break inside of a row
     ],
 )
@@ -48,3 +55,9 @@ def test_unreadable_rows_at_the_end_are_dropped_with_a_warning(tmp_path, caplog,
 
 def test_a_file_of_nothing_but_zeros_is_started_again(tmp_path):
     assert reopened(tmp_path, b"\0" * 100) == ROWS[: ROWS.index(b"500")]
+
+
+def test_columns_whose_names_are_unknown_are_dropped_with_a_warning(tmp_path, caplog):
+    changed = ROWS.replace(b"eval_mean", b"eval_meam")
+    assert reopened(tmp_path, changed) == ROWS.replace(b"3.0", b"")
+    assert "columns with unknown names were dropped: ['eval_meam']" in caplog.text

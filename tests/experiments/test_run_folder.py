@@ -9,7 +9,19 @@ CONFIG = {"task": "pong", "frames": 100, "alpha": 0.1}
 def begun(path, config=CONFIG):
     folder = RunFolder(path, config)
     folder.write_config()
+    (path / "metrics.csv").write_text("frames,loss\r\n50,1.0\r\n", newline="")
     return folder
+
+
+@pytest.mark.parametrize("metrics", [None, "", "frames,loss\r\n"])
+def test_the_configuration_of_a_run_that_never_trained_may_be_replaced(tmp_path, metrics):
+    RunFolder(tmp_path, CONFIG).write_config()
+    if metrics is not None:
+        (tmp_path / "metrics.csv").write_text(metrics, newline="")
+    RunFolder(tmp_path, CONFIG | {"alpha": 0.2}).write_config()
+    (tmp_path / "checkpoints" / "frames-0000000000").mkdir(parents=True)
+    with pytest.raises(UserError, match=r"alpha was 0.2 and is now 0.1"):
+        RunFolder(tmp_path, CONFIG)
 
 
 def test_opening_a_folder_writes_nothing(tmp_path):

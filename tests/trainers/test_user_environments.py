@@ -79,3 +79,16 @@ def test_a_refused_command_leaves_no_folder(tmp_path, flags):
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_a_refused_environment_does_not_keep_its_folder_from_the_corrected_command(tmp_path):
+    """The first reset shows that it does not fit; its configuration is written by then."""
+    module = tmp_path / "my_envs.py"
+    text = MODULE.replace("BUG_AT", "-1")
+    module.write_text(text.replace("return self.np_random.random(3,", "return np.zeros(5,"))
+    done = train(tmp_path, *FLAGS, "--run_dir=run", "--frames=60")
+    assert done.returncode == 2
+    assert "Mine-v0 (episode 1, step 0) returned an observation of the shape [5]" in done.stderr
+    module.write_text(text)
+    done = train(tmp_path, *FLAGS, "--run_dir=run", "--frames=60", "--alpha=0.5")
+    assert done.returncode == 0, done.stderr
