@@ -26,7 +26,7 @@ UPDATES = ["--horizon=10", "--learning_starts=40", "--batch_size=8", "--replay_c
 BUDGETS = {
     "export/export_policy.py": "",
     "export/import_memory.py": "",
-    "export/serving_client.py": "--deadline=20",
+    "export/serving_client.py": "--deadline=120",
     "trainers/evaluate.py": "--eval_episodes=1",
     "trainers/record_result.py": "",
     "trainers/report.py": "",
