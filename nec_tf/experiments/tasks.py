@@ -168,6 +168,8 @@ def _find_spec(env_id: str) -> gymnasium.envs.registration.EnvSpec:
     """Returns a registered environment, after importing its module if the id names one."""
     module, _, name = env_id.rpartition(":")
     if module:
+        if not all(part.isidentifier() for part in module.split(".")):  # such as ../envs
+            raise UserError(f"environment {env_id!r}: {module!r} is not the name of a module")
         try:
             importlib.import_module(module)
         except ModuleNotFoundError as error:
@@ -194,7 +196,7 @@ def _make(spec: gymnasium.envs.registration.EnvSpec, **arguments: Any) -> gymnas
 def _renders(spec: gymnasium.envs.registration.EnvSpec) -> bool:
     """Returns whether an environment can be built to render to arrays."""
     with _make(spec) as env:
-        if "rgb_array" not in (env.metadata or {}).get("render_modes", ()):
+        if "rgb_array" not in ((env.metadata or {}).get("render_modes") or ()):
             return False
     try:
         _make(spec, **_rendering(True)).close()

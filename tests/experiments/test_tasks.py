@@ -149,6 +149,8 @@ def test_a_run_that_recorded_no_encoder_reads_pixels_as_it_did(own_environments)
     ("env", "encoder", "message"),
     [
         ("no_such_module:Mine-v0", "auto", "there is no module 'no_such_module'"),
+        ("../envs:Mine-v0", "auto", "'../envs' is not the name of a module"),
+        (".:Mine-v0", "auto", "'.' is not the name of a module"),
         ("observing:Imag-v0", "auto", "did you mean Image-v0"),
         ("CartPol-v1", "auto", "did you mean CartPole-v1"),
         ("Pendulum-v1", "auto", "must be Discrete and start at 0"),

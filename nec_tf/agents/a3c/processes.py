@@ -1,10 +1,11 @@
 """Workers in processes of their own: an emulator's step holds Python's lock, so threads wait."""
 
+import contextlib
 import multiprocessing
 import multiprocessing.connection
 import signal
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -19,6 +20,7 @@ from nec_tf.agents.a3c.loss import A3cLoss
 from nec_tf.agents.a3c.policy import ALGORITHM
 from nec_tf.agents.a3c.shared_weights import SharedWeights
 from nec_tf.agents.a3c.worker import Members, Played, Worker
+from nec_tf.runtime.errors import UserError
 from nec_tf.runtime.graphs import Graph
 
 _NOT_SHARED_YET = (-1, -1)  # steps and updates
@@ -39,6 +41,13 @@ class _Order(NamedTuple):
     num_steps: int
     reset: bool
     seed: int | None
+
+
+class _Failure(NamedTuple):
+    """Why a process did not play: a message, and whether it is a sentence for the user."""
+
+    message: str
+    is_sentence: bool = False
 
 
 class ProcessWorkers:
@@ -69,9 +78,11 @@ class ProcessWorkers:
         for make_environment, state in zip(make_environments, states, strict=True):
             ours, theirs = context.Pipe()
             plan = cloudpickle.dumps(_Plan(network, agent.config, state, make_environment))
-            context.Process(
+            process = context.Process(
                 target=_serve, args=(theirs, self._shared, plan), name="a3c", daemon=True
-            ).start()
+            )
+            with _signals_left_to_the_loop():
+                process.start()
             theirs.close()  # so that a process that ends is noticed
             self._pipes.append(ours)
 
@@ -85,13 +96,16 @@ class ProcessWorkers:
         """
         self._share()
         for pipe, seed in zip(self._pipes, seeds or [None] * len(self._pipes), strict=True):
-            pipe.send(_Order(num_steps, seeds is not None, seed))
+            with contextlib.suppress(OSError):  # of a process that ended: `_receive` says so
+                pipe.send(_Order(num_steps, seeds is not None, seed))
         answers = [_receive(pipe) for pipe in self._pipes]
         self._take_back()
         played: list[Played] = []
         for answer in answers:
-            if isinstance(answer, str):
-                raise RuntimeError(f"a worker of A3C failed:\n{answer}")
+            if isinstance(answer, _Failure):
+                if answer.is_sentence:
+                    raise UserError(answer.message)
+                raise RuntimeError(f"a worker of A3C failed:\n{answer.message}")
             played.append(answer)
         self.states = np.stack([part.state for part in played])
         return played
@@ -146,7 +160,6 @@ class _Shared:
 
 def _serve(pipe: multiprocessing.connection.Connection, shared: SharedWeights, plan: bytes) -> None:
     """Plays as ordered until the pipe is closed; the body of a process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the loop saves after all have stopped
     tf.config.threading.set_intra_op_parallelism_threads(1)  # the other cores have their workers
     tf.config.threading.set_inter_op_parallelism_threads(1)
     worker, environment = None, None
@@ -159,8 +172,10 @@ def _serve(pipe: multiprocessing.connection.Connection, shared: SharedWeights, p
             if worker is None or environment is None:
                 worker, environment = _make(shared, cloudpickle.loads(plan))
             pipe.send(_play(worker, environment, order))
+        except UserError as error:
+            pipe.send(_Failure(str(error), is_sentence=True))
         except Exception:
-            pipe.send(traceback.format_exc())
+            pipe.send(_Failure(traceback.format_exc()))
 
 
 def _make(shared: SharedWeights, plan: _Plan) -> tuple[Worker, Members]:
@@ -182,11 +197,25 @@ def _play(worker: Worker, environment: Any, order: _Order) -> Played:
     return worker.played(environment, 0, steps)
 
 
-def _receive(pipe: multiprocessing.connection.Connection) -> Played | str:
+def _receive(pipe: multiprocessing.connection.Connection) -> Played | _Failure:
     try:
         return pipe.recv()
-    except EOFError:
-        return "its process ended"
+    except (EOFError, OSError):
+        return _Failure("its process ended: it was killed, or its environment crashed")
+
+
+@contextlib.contextmanager
+def _signals_left_to_the_loop() -> Iterator[None]:
+    """Lets processes that are started meanwhile ignore Ctrl-C and a closed terminal.
+
+    Both reach all processes of a terminal, from their first moment on. The loop notes them and
+    saves once all workers have stopped.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGHUP))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _flat(variables: list[tf.Variable]) -> np.ndarray:
