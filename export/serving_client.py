@@ -10,6 +10,7 @@ startup.configure(restart=__name__ == "__main__")
 
 from absl import app, flags
 
+from nec_tf.experiments.settings import EVAL_MAX_STEPS
 from nec_tf.runtime.errors import UserError
 
 FLAGS = flags.FLAGS
@@ -21,6 +22,7 @@ flags.DEFINE_string("game", None, "Atari game to play; or --env.")
 flags.DEFINE_string("protocol", "paper", "Rules of play: paper, or machado (sticky actions).")
 flags.DEFINE_string("env", None, "Gymnasium environment to play; or --game.")
 flags.DEFINE_integer("eval_episodes", 1, "Games to play.")
+flags.DEFINE_integer("eval_max_steps", EVAL_MAX_STEPS, "Most agent steps of a game.")
 flags.DEFINE_integer("seed", 1, "Random seed.")
 flags.DEFINE_float(
     "deadline", 30.0, "Seconds after which a decision is given up, with its retries."
@@ -34,14 +36,17 @@ def main() -> None:
 
     if (FLAGS.game is None) == (FLAGS.env is None):
         raise UserError("either --game or --env is required: what is played")
-    if FLAGS.eval_episodes < 1 or FLAGS.seed < 0:
-        raise UserError("--eval_episodes must be at least 1, and --seed at least 0")
+    if FLAGS.eval_episodes < 1 or FLAGS.eval_max_steps < 1 or FLAGS.seed < 0:
+        raise UserError(
+            "--eval_episodes and --eval_max_steps must be at least 1, and --seed at least 0"
+        )
     task = atari_task(FLAGS.game, FLAGS.protocol) if FLAGS.game else gym_task(FLAGS.env)
     client: type[RestPolicy] | type[GrpcPolicy] = RestPolicy if FLAGS.rest else GrpcPolicy
     policy = Timed(client(FLAGS.server, FLAGS.model, label=FLAGS.label), FLAGS.deadline)
     try:
         for seed in range(FLAGS.seed, FLAGS.seed + FLAGS.eval_episodes):
-            print(f"score {play(task.environment(1, seed, evaluation=True), policy):g}")
+            environment = task.environment(1, seed, evaluation=True)
+            print(f"score {play(environment, policy, FLAGS.eval_max_steps):g}")
     finally:  # also of a server that failed, when the latencies and errors so far count most
         print(policy.summary())
 

@@ -29,6 +29,11 @@ flags.DEFINE_string("run_dir", None, "Folder of a run, such as runs/nec-frostbit
 flags.DEFINE_enum("checkpoint", "newest", CHECKPOINTS, "newest, or that of the best evaluation.")
 flags.DEFINE_string("export", None, "Folder of an exported policy, instead of a run.")
 flags.DEFINE_integer("eval_episodes", 30, "Episodes to play.")
+flags.DEFINE_integer(
+    "eval_max_steps",
+    None,
+    "Most agent steps of an episode. (default: that of the run, or 100,000 for an export)",
+)
 flags.DEFINE_integer("seed", 1, "Random seed.")
 flags.DEFINE_string("video", None, "File for a video of the best episode, *.mp4 or *.gif.")
 
@@ -41,7 +46,11 @@ def main() -> None:
     shown = {"desc": "evaluating", "unit": " episodes", "file": streams.Unbreakable(sys.stderr)}
     with tqdm(total=FLAGS.eval_episodes, **shown) as bar:
         played = evaluate(
-            FLAGS.eval_episodes, FLAGS.seed, FLAGS.video, lambda n: bar.update(n - bar.n)
+            FLAGS.eval_episodes,
+            FLAGS.seed,
+            FLAGS.video,
+            lambda n: bar.update(n - bar.n),
+            FLAGS.eval_max_steps,
         )
     print(f"{name} at {frames:,} {unit}, {len(played.scores)} episodes:")
     print("scores  " + " ".join(f"{score:g}" for score in played.scores))

@@ -19,6 +19,7 @@ from pathlib import Path
 from absl import app, flags
 
 from nec_tf.experiments.run_files import CHECKPOINTS
+from nec_tf.experiments.settings import SEEDS
 from nec_tf.runtime.errors import UserError
 
 FLAGS = flags.FLAGS
@@ -37,6 +38,8 @@ def main() -> None:
     """Serves the page, or films."""
     if (FLAGS.run_dir is None) == (FLAGS.export is None):
         raise UserError("either --run_dir or --export is required: what is watched")
+    if not 0 <= FLAGS.seed < SEEDS:
+        raise UserError(f"--seed must be at least 0 and below 2**32, not {FLAGS.seed}")
     from nec_tf.experiments.viewer import recording, server, watching
 
     if FLAGS.record:

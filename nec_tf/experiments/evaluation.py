@@ -181,6 +181,8 @@ def evaluate(
         UserError: As in `require_evaluation`.
     """
     require_evaluation(task, episodes, seed, video)
+    if max_steps < 1:
+        raise UserError(f"eval_max_steps must be at least 1, not {max_steps}")
     played = Evaluator(task, policy, episodes, max_steps).play(seed, on_finished)
     if video:
         record_video(task, max(played), Path(video))

@@ -14,11 +14,12 @@ from tf_agents.trajectories import time_step as ts
 from tf_agents.typing import types
 
 from nec_tf.experiments.evaluation import Evaluation, evaluate
+from nec_tf.experiments.settings import EVAL_MAX_STEPS
 from nec_tf.experiments.tasks import Task, task_from
 from nec_tf.memory import kernels
 from nec_tf.memory.entries import Entries
 from nec_tf.runtime.errors import UserError
-from nec_tf.serving import compact_memory, memory_files
+from nec_tf.serving import checking, compact_memory, memory_files
 from nec_tf.serving.exporting import find_version
 
 
@@ -38,7 +39,10 @@ class Exported:
         """
         self.folder = find_version(Path(folder))
         self.about = _read_about(self.folder)
-        self._model = tf.saved_model.load(str(self.folder))
+        try:
+            self._model = tf.saved_model.load(str(self.folder))
+        except checking.DAMAGE as error:
+            raise UserError(f"{self.folder} cannot be loaded as a SavedModel: {error}") from error
         self._signatures = self._model.signatures
 
     @property
@@ -98,10 +102,12 @@ class Exported:
         seed: int = 1,
         video: str | Path | None = None,
         on_finished: Callable[[int], Any] = lambda count: None,
+        max_steps: int | None = None,
     ) -> Evaluation:
         """Plays whole episodes; see `TrainedRun.evaluate`. The policy has no random actions."""
         policy = _SignaturePolicy(self)
-        return evaluate(self.task, policy, episodes, seed, video, on_finished)
+        limit = EVAL_MAX_STEPS if max_steps is None else max_steps
+        return evaluate(self.task, policy, episodes, seed, video, on_finished, limit)
 
 
 class _SignaturePolicy(py_policy.PyPolicy):
@@ -127,6 +133,12 @@ def _read_about(folder: Path) -> dict[str, Any]:
     if not path.exists():
         raise UserError(f"{path} is missing: export the run again")
     try:
-        return json.loads(path.read_text())
-    except ValueError as error:
+        about = json.loads(path.read_text())
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path} cannot be read: {error}") from error
+    whole = isinstance(about, dict) and all(
+        isinstance(about.get(name), dict) for name in ("source", "export")
+    )
+    if not whole:
+        raise UserError(f"{path} is damaged: it has no source or no export")
+    return about

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from nec_tf.runtime.errors import UserError
+from nec_tf.runtime.folders import require_local_folder
 
 
 class Shown(Protocol):
@@ -32,7 +33,9 @@ class TensorBoard:
 
     def __init__(self, run_dir: Path) -> None:
         """Begins a file of events."""
-        self._events = tf.summary.create_file_writer(str(run_dir / "events"))
+        folder = run_dir / "events"
+        require_local_folder("the folder of TensorBoard's events", folder)
+        self._events = tf.summary.create_file_writer(str(folder))
 
     def scalars(self, frames: int, metrics: dict[str, float]) -> None:
         """See `Shown`."""

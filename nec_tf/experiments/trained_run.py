@@ -76,6 +76,7 @@ class TrainedRun:
         seed: int = 1,
         video: str | Path | None = None,
         on_finished: Callable[[int], Any] = lambda count: None,
+        max_steps: int | None = None,
     ) -> Evaluation:
         """Plays whole episodes; the run is not changed.
 
@@ -84,10 +85,11 @@ class TrainedRun:
             seed: Random seed of the environments and of the policy.
             video: File for a video of the best episode, *.mp4 or *.gif.
             on_finished: Called with the number of finished episodes, each time it grows.
+            max_steps: Most agent steps of an episode; None for those of the run's evaluations.
         """
         require_evaluation(self.task, episodes, seed, video)
         self._run.learner.begin_evaluation(seed)
-        limit = self._run.settings.eval_max_steps
+        limit = self._run.settings.eval_max_steps if max_steps is None else max_steps
         return evaluate(self.task, self.agent.policy, episodes, seed, video, on_finished, limit)
 
     def export(

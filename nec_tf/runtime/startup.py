@@ -121,6 +121,9 @@ def guarded(main: Callable[[], None], required: Sequence[str] = ()) -> Callable[
             if error.errno not in _OF_FILES or is_of_environment(error):
                 raise
             _exit(1, _sentences(_reason(error), error))
+        finally:
+            for stream in (sys.stdout, sys.stderr):
+                streams.flush_or_discard(stream)
 
     return run
 
@@ -141,8 +144,4 @@ def _reason(error: OSError) -> str:
 def _exit(code: int, message: str) -> None:
     with contextlib.suppress(OSError):  # of a terminal or pipe that is closed
         print(f"{os.path.basename(sys.argv[0])}: {message}", file=sys.stderr)
-    try:
-        sys.stdout.flush()
-    except OSError:  # a full disk or a closed pipe; the interpreter would report it once more
-        streams.discard_output()
     sys.exit(code)

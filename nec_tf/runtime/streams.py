@@ -22,11 +22,22 @@ def open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
 
 
-def discard_output() -> None:
-    """Discards what is buffered for the standard output, and all that is written to it later."""
+def discard(stream: IO[str]) -> None:
+    """Discards what is buffered for a standard stream, and all that is written to it later."""
     null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
+    os.dup2(null, stream.fileno())
     os.close(null)
+
+
+def flush_or_discard(stream: IO[str]) -> None:
+    """Writes what is buffered for a standard stream, if anything still takes it.
+
+    The interpreter would report it at its end, with the exit code 120.
+    """
+    try:
+        stream.flush()
+    except OSError:
+        discard(stream)
 
 
 def say(text: str) -> None:
@@ -34,7 +45,7 @@ def say(text: str) -> None:
     try:
         print(text, flush=True)
     except OSError:
-        discard_output()
+        discard(sys.stdout)
 
 
 class Unbreakable:

@@ -19,8 +19,8 @@ from nec_tf.serving.frozen_policy import FrozenPolicy
 _FILE = "check.npz"
 STATES = 32  # states that are kept: 0.9 MB of Atari screens before compression
 _TOLERANCE = 1e-3  # of Q-values: other processors sum in another order
-# What reading a damaged file raises, in NumPy and in TensorFlow.
-_DAMAGE = (
+#: What reading a damaged file raises, in NumPy and in TensorFlow.
+DAMAGE = (
     OSError,
     EOFError,
     ValueError,
@@ -52,7 +52,7 @@ def check(folder: Path) -> str:
     states = kept.pop("states")
     try:
         answers = load(folder)(observation=tf.constant(states))
-    except _DAMAGE as error:
+    except DAMAGE as error:
         reason = str(error).strip().splitlines()[0][:200]
         raise UserError(f"the SavedModel of {folder} is damaged: {reason}") from error
     if {name: _kind(value) for name, value in answers.items()} != {
@@ -99,7 +99,7 @@ def _read(folder: Path) -> dict[str, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as file:
             kept = {name: file[name] for name in file.files}
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise UserError(f"{path} is damaged: {error}") from error
     if not {"states", "action"} < {*kept}:
         raise UserError(f"{path} is damaged: states or answers are missing")

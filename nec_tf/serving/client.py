@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import grpc
 import numpy as np
 import tensorflow as tf
+from absl import logging
 from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_service_pb2_grpc
 from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
@@ -23,6 +24,7 @@ from nec_tf.runtime.errors import UserError
 from nec_tf.runtime.streams import Unbreakable
 
 _MOST_BYTES = 1 << 26  # of an answer
+_LARGEST_ACTION = np.iinfo(np.int64).max  # an unsigned number beyond it would become negative
 _MOST_SHOWN = 500  # bytes of an error that a server reports
 # Answers after which a request is sent again: a decision changes nothing at the server.
 _RETRIED = (
@@ -222,7 +224,8 @@ class Timed:
 
 def _checked(actions: np.ndarray, count: int, server: str) -> np.ndarray:
     """Returns actions as int64 [B]; refuses what is not one whole number for each observation."""
-    if actions.shape != (count,) or actions.dtype.kind not in "iu" or (actions < 0).any():
+    whole = actions.shape == (count,) and actions.dtype.kind in "iu"
+    if not whole or (actions < 0).any() or (actions > _LARGEST_ACTION).any():
         raise ServerError(
             f"{server} must answer with one integer action for each of {count} observations, not"
             f" {actions.dtype} of the shape {list(actions.shape)}: {actions.reshape(-1)[:3]}"
@@ -231,9 +234,17 @@ def _checked(actions: np.ndarray, count: int, server: str) -> np.ndarray:
 
 
 def play(
-    environment: py_environment.PyEnvironment, policy: Callable[[np.ndarray], np.ndarray]
+    environment: py_environment.PyEnvironment,
+    policy: Callable[[np.ndarray], np.ndarray],
+    max_steps: int,
 ) -> float:
-    """Returns the score of one game in a batch of one environment, which is closed."""
+    """Returns the score of one game in a batch of one environment, which is closed.
+
+    Args:
+        environment: What is played.
+        policy: From observations [1, ...] to actions [1].
+        max_steps: Most steps; an environment may be endless.
+    """
     step, score = environment.reset(), 0.0
     last = environment.action_spec().maximum
     with tqdm(desc="playing", unit=" steps", file=Unbreakable(sys.stderr)) as bar:
@@ -247,5 +258,8 @@ def play(
             step = environment.step(actions)
             score += float(step.reward[0])
             bar.update()
+            if bar.n >= max_steps:
+                logging.warning("the game was ended after %d steps (--eval_max_steps)", bar.n)
+                break
     environment.close()
     return score

@@ -77,6 +77,24 @@ def test_a_damaged_manifest_is_one_sentence(exported, tmp_path):
     (tmp_path / "1" / "export.json").write_text("{")
     with pytest.raises(UserError, match=r"export\.json cannot be read"):
         Exported(tmp_path)
+    for content in ("[]", "null", "{}", '{"source": 3, "export": {}}', "[" * 100_000):
+        (tmp_path / "1" / "export.json").write_text(content)
+        with pytest.raises(UserError, match=r"export\.json"):
+            Exported(tmp_path)
     (tmp_path / "1" / "export.json").unlink()
     with pytest.raises(UserError, match=r"export\.json is missing: export the run again"):
         Exported(tmp_path)
+
+
+def test_a_damaged_model_is_one_sentence(exported, tmp_path):
+    shutil.copytree(exported, tmp_path / "1")
+    (tmp_path / "1" / "saved_model.pb").write_bytes(b"\xff" * 100)
+    with pytest.raises(UserError, match="cannot be loaded as a SavedModel"):
+        Exported(tmp_path)
+
+
+def test_episodes_of_an_export_have_a_limit_of_steps(exported, caplog):
+    Exported(exported).evaluate(episodes=1, max_steps=3)
+    assert "ended after 3 steps (--eval_max_steps)" in caplog.text
+    with pytest.raises(UserError, match="eval_max_steps must be at least 1"):
+        Exported(exported).evaluate(episodes=1, max_steps=0)

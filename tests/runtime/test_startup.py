@@ -144,3 +144,28 @@ def test_output_that_cannot_be_written_is_a_sentence(output, unbuffered):
     assert done.returncode == 1
     (sentence,) = done.stderr.splitlines()
     assert "cannot write: " in sentence
+
+
+BROKEN = """
+import sys
+from nec_tf.runtime import startup, streams
+def main():
+    print("a line", file=streams.Unbreakable(sys.stderr))
+    streams.say("said")
+startup.guarded(main)([])
+"""
+
+
+def test_broken_streams_do_not_change_the_exit_code_of_a_run():
+    """It went on without its terminal."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-c", BROKEN],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONUNBUFFERED": ""},
+        stdout=writing,
+        stderr=writing,
+    )
+    os.close(writing)
+    assert done.returncode == 0

@@ -41,6 +41,8 @@ def test_actions_of_tf_serving_are_returned():
         answering([[1, 2]]),
         answering([0.5, 1.0]),
         answering([1, -1]),
+        answering([1, 2**63]),  # as int64 it would be negative
+        answering([1, 10**30]),
         answering(["1", "2"]),
         answering([1, [2, 3]]),
         b"[" * 200_000,
@@ -151,6 +153,7 @@ def tensor(dtype, *shape, **content):
         tensor(types_pb2.DT_INT64, 2, tensor_content=b"abc"),
         tensor(types_pb2.DT_INT64, -1, int64_val=[1, 2]),
         tensor(types_pb2.DT_INT64, 10**12, int64_val=[1]),
+        tensor(types_pb2.DT_UINT64, 2, uint64_val=[1, 2**63]),
         tensor(types_pb2.DT_STRING, 2, string_val=[b"1", b"2"]),
         tensor(types_pb2.DT_VARIANT, 2),
         tensor(types_pb2.DT_FLOAT, 2, float_val=[0.5, 1.0]),
@@ -164,7 +167,13 @@ def test_tensors_that_are_no_actions_are_refused_in_a_sentence(proto):
 def test_actions_of_another_game_are_refused():
     environment = GymnasiumEnvironment([Counting(3)], seed=1)
     with pytest.raises(ServerError, match="actions 0 to 1"):
-        play(environment, lambda observations: np.array([7]))
+        play(environment, lambda observations: np.array([7]), 10)
+
+
+def test_an_endless_game_is_ended(caplog):
+    environment = GymnasiumEnvironment([Counting(1_000_000)], seed=1)
+    assert play(environment, lambda observations: np.array([1]), 7) == sum(range(8))
+    assert "was ended after 7 steps (--eval_max_steps)" in caplog.text
 
 
 @pytest.mark.parametrize("deadline", [float("nan"), float("inf"), -1.0, 0.0])

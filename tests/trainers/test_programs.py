@@ -162,6 +162,7 @@ def test_evaluate_plays_the_saved_agent_and_changes_nothing(tmp_path):
         ("train_gym.py", ["--env=Pendulum-v1"], 2, "Discrete"),
         ("evaluate.py", [], 2, "either --run_dir or --export is required: what is evaluated"),
         ("evaluate.py", ["--run_dir=/nowhere"], 2, "not a run's folder"),
+        ("watch.py", ["--run_dir=x", "--seed=-1"], 2, "--seed must be at least 0 and below 2**32"),
     ],
 )
 def test_mistakes_get_a_sentence_and_an_exit_code(tmp_path, program, flags, code, words):

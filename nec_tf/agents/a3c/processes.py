@@ -71,7 +71,8 @@ class ProcessWorkers:
         self.states = states
         # Not forked: TensorFlow's threads would be missing in the copy.
         context = multiprocessing.get_context("spawn")
-        self._shared = SharedWeights(context, len(_flat(agent.network.trainable_variables)))
+        with _signals_left_to_the_loop():  # its lock starts Python's resource tracker
+            self._shared = SharedWeights(context, len(_flat(agent.network.trainable_variables)))
         self._shared.steps_and_updates = _NOT_SHARED_YET
         self._pipes: list[multiprocessing.connection.Connection] = []
         network = agent.network.to_json()
@@ -160,6 +161,9 @@ class _Shared:
 
 def _serve(pipe: multiprocessing.connection.Connection, shared: SharedWeights, plan: bytes) -> None:
     """Plays as ordered until the pipe is closed; the body of a process."""
+    # Blocked from the start on, unless Python's resource tracker unblocked them on the way.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     tf.config.threading.set_intra_op_parallelism_threads(1)  # the other cores have their workers
     tf.config.threading.set_inter_op_parallelism_threads(1)
     worker, environment = None, None
