@@ -79,7 +79,7 @@ def flags_of(program: str) -> set[str]:
     as_module = ["-m", program.removesuffix(".py").replace("/", ".")]
     start = as_module if program.startswith("benchmarks/") else [program]
     shown = subprocess.run(
-        [sys.executable, *start, "--help"], cwd=ROOT, capture_output=True, text=True, timeout=120
+        [sys.executable, *start, "--help"], cwd=ROOT, capture_output=True, text=True, timeout=300
     ).stdout
     names = set(re.findall(r"^ *--(?:\[no\])?(\w+):", shown, re.M))
     switches = set(re.findall(r"^ *--\[no\](\w+):", shown, re.M))
