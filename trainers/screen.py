@@ -40,7 +40,7 @@ flags.adopt_module_key_flags(sweep_flags)
 def main() -> None:
     """Runs what is left and prints the effects."""
     seeds = parse_seeds(FLAGS.seeds)
-    if len(seeds) > 1 or FLAGS.frames < 1 or not FLAGS.name or "/" in FLAGS.name:
+    if len(seeds) > 1 or FLAGS.frames < 1 or FLAGS.name in ("", ".", "..") or "/" in FLAGS.name:
         raise UserError("a screening has one seed, at least 1 frame, and a name of one word")
     screening = Screening(
         parse_levers(FLAGS.lever, FLAGS.agent),
