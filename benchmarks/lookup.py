@@ -24,7 +24,7 @@ has:
                             --recognise_by_key, also one write every 25 steps, which computes new
                             ids of the moved keys.
   bytes_per_entry           Growth of the process during the fill, with the optimizer's moments.
-  build_s                   Time to build an index from all keys at once, as after a restore.
+  build_s                   Time to build an index from all keys at once, as after an import.
 
 The share of retraining: ScaNN's tree of n keys is retrained after about 4 n changes (moved or
 replaced keys), whether or not that happens during a measurement. So the time of retrains is left

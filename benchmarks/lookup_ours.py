@@ -100,7 +100,7 @@ class _Subject:
         }
 
     def build_seconds(self) -> float:
-        """Times a build of the index from all keys at once, as after a restore."""
+        """Times a build of the index from all keys at once, as after an import."""
         live = self.live_keys()
         index = make_index(self._backend, live.shape[1], P, np.float32)
         started = time.perf_counter()

@@ -118,5 +118,6 @@ def _decision(decision: dict[str, Any]) -> str:
         f"One decision with {decision['actions']} actions of {decision['entries']:,} entries:"
         f" {decision['decision_ms']:.2f} ms, of which the indices take"
         f" {decision['index_ms']:.2f} ms; {decision['bytes_per_entry']:,.0f} bytes an entry;"
-        f" restored in {decision['restore_s']:.0f} s."
+        f" loaded from entries in {decision['load_s']:.0f} s, restored from a checkpoint in"
+        f" {decision['restore_s']:.0f} s."
     )

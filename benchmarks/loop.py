@@ -7,10 +7,12 @@ irreducible work of as many steps. All rows with the same number of entries take
 slow minute of the machine affects all of them. 500,000 entries take about 10 GB. A row has:
 
   agent, num_envs, entries   The agent, its environments and the entries of each action.
+  precision                  That of the updates; --precisions=float32,bfloat16 measures both.
   efficiency                 Irreducible time / loop time. The irreducible time is the sum of
     emulator_ms              a step of the emulator with its preprocessing,
     forward_ms               a forward pass of the network for the states that are acted on,
-    training_ms              a quarter of a training step of the network on 32 states;
+    training_ms              a quarter of a training step of the network on 32 states, in the
+                             same precision;
                              all in milliseconds for each agent step.
   steps_per_s, frames_per_s  Speed of the loop.
   worst_step_s               The longest step of the loop, also while the neighbour indices of all
@@ -48,6 +50,9 @@ from nec_tf.experiments.registry import AGENTS
 _JSON = flags.DEFINE_bool("json", False, "Print only JSON to stdout.")
 _ENTRIES = flags.DEFINE_list("entries", ["0", "50000", "500000"], "Entries of each action.")
 _NUM_ENVS = flags.DEFINE_list("num_envs", ["1", "8"], "Numbers of environments.")
+_PRECISIONS = flags.DEFINE_list(
+    "precisions", ["auto"], "Precisions of NEC's updates to measure; auto: see train_atari.py."
+)
 _AGENTS = flags.DEFINE_list("agents", ["nec", "mfec"], "Agents to measure.")
 _COMPARE = flags.DEFINE_list("compare", list(AGENTS), "Agents to compare on Pong.")
 _STEPS = flags.DEFINE_integer("steps", 5_000, "Agent steps of each row.", lower_bound=100)
@@ -83,9 +88,14 @@ def _rows_with_memories(sizes: list[int]) -> list[dict[str, Any]]:
     for entries in sizes:
         agents = [name for name in _AGENTS.value if name != "mfec" or entries <= MOST_FOR_MFEC]
         print(f"{entries:,} entries: {', '.join(agents)}", file=sys.stderr)
+        subjects = [
+            loop_measure.Subject(name, entries, precision)
+            for name in agents
+            for precision in (_PRECISIONS.value if name == "nec" else ["float32"])
+        ]
         measured = [
             loop_measure.Row(subject, num_envs)
-            for subject in [loop_measure.Subject(name, entries) for name in agents]
+            for subject in subjects
             for num_envs in map(int, _NUM_ENVS.value)
         ]
         for _ in range(TURNS):

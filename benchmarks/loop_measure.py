@@ -22,6 +22,7 @@ from nec_tf.experiments.registry import find_agent, make_learner
 from nec_tf.experiments.tasks import atari_task
 from nec_tf.memory.entries import Entries
 from nec_tf.networks.encoders import FixedLength
+from nec_tf.networks.precision import copy_in_bfloat16
 
 GAME = "frostbite"  # all 18 actions do something in it
 NUM_ACTIONS = 18
@@ -34,12 +35,13 @@ _STALL_STEPS = 600  # agent steps; within them every action's memory is written
 class Subject:
     """An agent whose memories hold real keys, and the loop around it."""
 
-    def __init__(self, name: str, entries: int) -> None:
+    def __init__(self, name: str, entries: int, precision: str = "auto") -> None:
         """Makes a learner and fills its memory and, for NEC, its replay.
 
         Args:
             name: Name of the agent in the registry.
             entries: Entries of each action.
+            precision: That of NEC's updates, see `NecConfig`.
         """
         tf.keras.utils.set_random_seed(0)
         tf.config.experimental.enable_op_determinism()  # as in every run
@@ -48,7 +50,10 @@ class Subject:
         self.task = atari_task(GAME)
         self.trains = name == "nec"
         kind = find_agent(name)
-        config = kind.config(**({"learning_starts": 1} if self.trains else {}))
+        config = kind.config(
+            **({"learning_starts": 1, "precision": precision} if self.trains else {})
+        )
+        self.precision = config.precision if self.trains else "float32"
         self.learner: Any = make_learner(
             kind, self.task, self.task.environment(1, seed=0), config, seed=0
         )
@@ -74,7 +79,9 @@ class Row:
         self._window = self._learner.new_window()
         self._environment = subject.task.environment(num_envs, seed=1)
         self._time_step: ts.TimeStep | None = None
-        self._bare = _Bare(self._agent.embedding, subject.task.environment(num_envs, seed=2))
+        self._bare = _Bare(
+            self._agent.embedding, subject.task.environment(num_envs, seed=2), subject.precision
+        )
         period = self._agent.config.update_period if subject.trains else math.inf
         self._updates = num_envs / period  # for each call
         self._reset()
@@ -108,6 +115,7 @@ class Row:
             "agent": self._subject.name,
             "num_envs": self._num_envs,
             "entries": self._subject.entries,
+            "precision": self._subject.precision,
             "efficiency": sum(bare.values()) / total,
             "steps_per_s": taken / total,
             "frames_per_s": self._subject.task.frames_per_step * taken / total,
@@ -164,14 +172,15 @@ class _Bare:
         seconds: Time so far, by part.
     """
 
-    def __init__(self, embedding: tf.keras.Model, environment: Any) -> None:
+    def __init__(self, embedding: tf.keras.Model, environment: Any, precision: str) -> None:
         self.seconds: dict[str, float] = collections.defaultdict(float)
         self._environment = environment
         self._observation = environment.reset().observation
         self._rng = np.random.default_rng(0)
         self._due = 0.0
-        network = tf.keras.models.clone_model(embedding)
-        self._forward = common.function(functools.partial(network, training=False))
+        acting = tf.keras.models.clone_model(embedding)
+        self._forward = common.function(functools.partial(acting, training=False))
+        network = copy_in_bfloat16(embedding) if precision == "bfloat16" else acting
         optimizer = tf.compat.v1.train.RMSPropOptimizer(1e-6)
 
         def train(observations: tf.Tensor) -> None:

@@ -7,8 +7,11 @@ MOST_FOR_MFEC = 50_000  # entries: keys of its own network have to be computed f
 
 
 def bars(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns each bar with its limit and its value; None if it was not measured."""
-    by = {(row["agent"], row["num_envs"], row["entries"]): row for row in rows}
+    """Returns each bar with its limit and its value; None if it was not measured.
+
+    Of several precisions the first one counts.
+    """
+    by = {(row["agent"], row["num_envs"], row["entries"]): row for row in reversed(rows)}
     empty, full = by.get(("nec", 1, 0)), by.get(("nec", 1, 500_000))
     worst = [row["worst_step_s"] for row in rows if row["entries"] == 500_000]
     fps = {key: row["frames_per_s"] for key, row in by.items()}

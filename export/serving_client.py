@@ -17,6 +17,7 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string("server", "localhost:8500", "host:port; 8500 is TF Serving's gRPC, 8501 REST.")
 flags.DEFINE_bool("rest", False, "Use REST instead of gRPC.")
 flags.DEFINE_string("model", None, "Name of the model at the server.")
+flags.DEFINE_string("label", "", "Label of the version that answers, such as canary.")
 flags.DEFINE_string("game", None, "Atari game to play; or --env.")
 flags.DEFINE_string("protocol", "paper", "Rules of play: paper, or machado (sticky actions).")
 flags.DEFINE_string("env", None, "Gymnasium environment to play; or --game.")
@@ -41,7 +42,7 @@ def main() -> None:
         )
     task = atari_task(FLAGS.game, FLAGS.protocol) if FLAGS.game else gym_task(FLAGS.env)
     client: type[RestPolicy] | type[GrpcPolicy] = RestPolicy if FLAGS.rest else GrpcPolicy
-    policy = Timed(client(FLAGS.server, FLAGS.model), FLAGS.deadline)
+    policy = Timed(client(FLAGS.server, FLAGS.model, label=FLAGS.label), FLAGS.deadline)
     try:
         for seed in range(FLAGS.seed, FLAGS.seed + FLAGS.eval_episodes):
             environment = task.environment(1, seed, evaluation=True)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import NamedTuple
 
-from documents import ROOT
+from documents import ROOT, code, documents, text
 
 from nec_tf.runtime import programs
 
@@ -23,6 +23,26 @@ class Command(NamedTuple):
     line: str
     program: str
     arguments: list[str]
+
+
+def lines(markdown: str) -> list[str]:
+    """Returns the lines of shell blocks, continued lines as one, and commands inside sentences."""
+    blocks = "\n".join(code(markdown, "sh", ""))
+    spans = [" ".join(span.split()) for span in re.findall(r"(?<!`)`([^`]+)`(?!`)", markdown)]
+    return [
+        *re.sub(r" *\\\n *", " ", blocks).splitlines(),
+        *(span for span in spans if OURS.match(span)),
+    ]
+
+
+def in_documents() -> list[Command]:
+    """Returns our commands in all documents, in their order."""
+    return [
+        command
+        for document in documents()
+        for line in lines(text(document))
+        for command in parse(document.name, line)
+    ]
 
 
 def parse(document: str, line: str) -> list[Command]:
@@ -59,7 +79,7 @@ def flags_of(program: str) -> set[str]:
     as_module = ["-m", program.removesuffix(".py").replace("/", ".")]
     start = as_module if program.startswith("benchmarks/") else [program]
     shown = subprocess.run(
-        [sys.executable, *start, "--help"], cwd=ROOT, capture_output=True, text=True, timeout=120
+        [sys.executable, *start, "--help"], cwd=ROOT, capture_output=True, text=True, timeout=300
     ).stdout
     names = set(re.findall(r"^ *--(?:\[no\])?(\w+):", shown, re.M))
     switches = set(re.findall(r"^ *--\[no\](\w+):", shown, re.M))

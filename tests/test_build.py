@@ -225,7 +225,9 @@ def test_bounds_of_the_wheel_contain_the_versions_of_the_lock():
 def test_the_readme_names_every_extra():
     section = (ROOT / "README.md").read_text().split("Extras:")[1].split("\n\n")[0]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert {*re.findall(r"`([a-z]+)`", section)} - {"tune"} == {*project["optional-dependencies"]}
+    assert {*re.findall(r"`([a-z]+)`", section)} - {"tune", "screen"} == {
+        *project["optional-dependencies"]
+    }
 
 
 def test_a_forgotten_and_a_doubled_file_would_be_found():

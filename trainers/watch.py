@@ -1,8 +1,8 @@
 """Shows an agent deciding, and what it remembers, on a page in your browser.
 
-  python trainers/watch.py --run_dir=runs/nec-frostbite-1 --checkpoint=best
-  python trainers/watch.py --export=exported/frostbite
-  python trainers/watch.py --run_dir=runs/nec-frostbite-1 --record=frostbite.mp4
+  nec-tf watch --run_dir=runs/nec-frostbite-1 --checkpoint=best
+  nec-tf watch --export=exported/frostbite
+  nec-tf watch --run_dir=runs/nec-frostbite-1 --record=frostbite.mp4
 
 The page is served to this machine only, needs no network and changes nothing: a run that is still
 training can be watched. Ctrl-C ends it.

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from nec_tf.agents.n_step_driver import NStepDriver
 from nec_tf.experiments import provenance
+from nec_tf.experiments.evaluation_log import read_evaluations
 from nec_tf.experiments.run import Run
 from nec_tf.serving.compacting import Compact
 from nec_tf.serving.exporting import export
@@ -42,12 +44,28 @@ def export_run(
         "run_dir": str(run.folder.path),
         "commit": provenance.commit(),
         "frames": run.progress.frames,
+        "score": _score(run),
         "best_evaluation": run.progress.best_evaluation,
+        "commands": [*provenance.notes(run.folder.path), provenance.this_command()],
     }
     source |= run.task.description
     return export(
         run.learner.agent, output_dir, states, lookup, recall, version, compact, source, log
     )
+
+
+def _score(run: Run) -> dict[str, Any] | None:
+    """Returns the newest evaluation of the exported checkpoint; None if there was none."""
+    frames = run.progress.frames
+    known = [record for record in read_evaluations(run.folder.path) if record.frames <= frames]
+    if not known:
+        return None
+    scores = known[-1].scores
+    return {
+        "mean": float(np.mean(scores)),
+        "episodes": len(scores),
+        "frames": known[-1].frames,
+    }
 
 
 def visited_states(run: Run) -> np.ndarray:

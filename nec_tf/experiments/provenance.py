@@ -14,12 +14,17 @@ _ROUNDING, _USUAL = "TF_ENABLE_ONEDNN_OPTS", "1"  # decides the last digits; `ru
 
 def note(run_dir: Path) -> None:
     """Adds the commit and the command of this process to a run's `commands.txt`."""
+    with (run_dir / _FILE).open("a") as file:
+        file.write(f"{this_command()}\n")
+
+
+def this_command() -> str:
+    """Returns the commit and the command of this process."""
     command = shlex.join(programs.called())
     rounding = os.environ.get(_ROUNDING, _USUAL)
     if rounding != _USUAL:
         command = f"{_ROUNDING}={rounding} {command}"
-    with (run_dir / _FILE).open("a") as file:
-        file.write(f"{commit()}: {command}\n")
+    return f"{commit()}: {command}"
 
 
 def notes(run_dir: Path) -> list[str]:

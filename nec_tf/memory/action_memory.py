@@ -83,14 +83,19 @@ class ActionMemory:
             self.index.append(self._read_keys(appended))
         return False
 
-    def restore(self, rows: np.ndarray) -> None:
-        """Replaces the content by the given rows, int64 [n], ascending."""
+    def restore(self, rows: np.ndarray, tree: dict[str, np.ndarray]) -> None:
+        """Replaces the content by the given rows.
+
+        Args:
+            rows: int64 [n], ascending.
+            tree: `index.tree()` of when they were saved; empty if it was not.
+        """
         self._size = len(rows)
         self._rows = np.append(rows, EMPTY_ROW)
         states = self._tables.read(self._tables.state_ids, rows)
         self.row_by_state = dict(zip(states.tolist(), rows.tolist(), strict=True))
         self.evictions.clear()
-        self.rebuild_index()
+        self.index.restore(self._read_keys(self.rows), tree)
 
     def rebuild_index(self) -> None:
         """Replaces the content of the index by the keys in the tables."""

@@ -12,6 +12,7 @@ from nec_tf.memory.checks import require_actions, require_finite, require_shape
 from nec_tf.memory.constants import ALPHA, CAPACITY, NUM_NEIGHBOURS
 from nec_tf.memory.entries import Entries
 from nec_tf.memory.neighbours import NeighbourIndex, make_index
+from nec_tf.memory.saved_trees import SavedTrees
 from nec_tf.memory.store import MemoryStore
 from nec_tf.memory.tables import Tables
 from nec_tf.runtime.errors import UserError
@@ -63,8 +64,9 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
     of writes has the result of writing its entries one after the other.
 
     Lookup and write work eagerly and inside `tf.function`. Checkpoints, `save_weights` and
-    `model.save("model.keras")` save the entries; the neighbour indices are rebuilt afterwards.
-    Train the entries with `RowRMSProp`, in Keras' `fit` through `WithMemory`.
+    `model.save("model.keras")` save the entries, checkpoints also the trees of the neighbour
+    indices; the rest is rebuilt. Train the entries with `RowRMSProp`, in Keras' `fit` through
+    `WithMemory`.
 
     Threads: between `begin_reading` and `end_reading` other threads may look up, and every method
     that changes the memory raises `RuntimeError`. Writes of several threads take turns. See
@@ -132,7 +134,7 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
             writing.keep_larger if keep_larger else writing.move_by(alpha),
             recognise_by_key,
         )
-        self._restored = _RestoreHook(self._store.invalidate)
+        self._restored = SavedTrees(self._store)
 
     @property
     def sizes(self) -> np.ndarray:
@@ -459,24 +461,6 @@ class DifferentiableNeuralDictionary(tf.keras.layers.Layer):
         result = tf.py_function(lambda *given: function(*given[:count]), [*inputs, *handles], dtype)
         result.set_shape(shape)
         return tf.stop_gradient(result)
-
-
-class _RestoreHook(tf.train.experimental.PythonState):
-    """Calls a function whenever a checkpoint is restored, before the variables are assigned.
-
-    TensorFlow has no event for this; it restores the Python state of a checkpoint first.
-    """
-
-    def __init__(self, on_restore: Callable[[], None]) -> None:
-        super().__init__()
-        self._on_restore = on_restore
-
-    def serialize(self) -> str:
-        return "nec_tf memory, format 1"
-
-    def deserialize(self, string_value: str) -> None:
-        del string_value
-        self._on_restore()
 
 
 def _integers(name: str, given: tf.Tensor) -> tf.Tensor:

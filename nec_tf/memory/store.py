@@ -52,6 +52,7 @@ class MemoryStore:
         self._moved = _Pending()  # rows whose moved keys the indices do not have yet
         self._outdated_ids = _Pending()  # rows whose keys moved since their state ids were computed
         self._invalid = False
+        self._trees: dict[int, dict[str, np.ndarray]] = {}  # of a checkpoint, until `sync`
         self._readers = 0
         self._lock = threading.Lock()
         self._changing = threading.RLock()  # held by the thread that changes the memory
@@ -103,13 +104,23 @@ class MemoryStore:
                 " read (learner.finish_updates(), or dnd.end_reading())"
             )
 
-    def invalidate(self) -> None:
+    def invalidate(self, trees: dict[int, dict[str, np.ndarray]] | None = None) -> None:
         """Announces new content of the tables: the next `sync` rebuilds what is derived from them.
 
         Call it before the tables change: it raises `RuntimeError` while a thread reads them.
+
+        Args:
+            trees: `trees()` of when the new content was saved, if it was: rebuilding is faster.
         """
         self.require_no_readers()
         self._invalid = True
+        self._trees = trees or {}
+
+    def trees(self) -> dict[int, dict[str, np.ndarray]]:
+        """Returns `tree()` of the index of each action that has one, for `invalidate`."""
+        self.sync()
+        found = {action: memory.index.tree() for action, memory in enumerate(self._memories)}
+        return {action: tree for action, tree in found.items() if tree}
 
     def sync(self) -> None:
         """Brings the indices up to date with the tables, if enough has changed."""
@@ -236,7 +247,7 @@ class MemoryStore:
         self._tables.put(self._tables.drift, rows, np.zeros(len(rows)))
         for action, memory in enumerate(self._memories):
             own = rows[actions == action]
-            memory.restore(own)
+            memory.restore(own, self._trees.pop(action, {}))
             if self._recognise_by_key:
                 self._update_ids(own)  # keys may have moved since their ids were computed
 

@@ -55,16 +55,26 @@ class RemotePolicy(Protocol):
 class GrpcPolicy:
     """A gRPC client. Faster than REST: observations are sent as bytes."""
 
-    def __init__(self, server: str, model: str, timeout: float = 10.0) -> None:
-        """Makes a client of the newest version of a model on `server`, host:port."""
+    def __init__(self, server: str, model: str, timeout: float = 10.0, label: str = "") -> None:
+        """Makes a client of a model on `server`, host:port.
+
+        Args:
+            server: host:port.
+            model: Name of the model.
+            timeout: Seconds that a request has.
+            label: Label of the version that answers, such as "canary"; empty for the newest.
+        """
         self._channel = grpc.insecure_channel(server)
         self._stub = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
         self._model, self._server, self._timeout = model, server, timeout
+        self._spec = model_pb2.ModelSpec(name=model, signature_name="serving_default")
+        if label:  # one of a oneof: an empty label would be sent, too
+            self._spec.version_label = label
 
     def __call__(self, observations: np.ndarray, most_seconds: float = math.inf) -> np.ndarray:
         """See `RemotePolicy`."""
         request = predict_pb2.PredictRequest(
-            model_spec=model_pb2.ModelSpec(name=self._model, signature_name="serving_default"),
+            model_spec=self._spec,
             inputs={"observation": tf.make_tensor_proto(observations)},
         )
         try:
@@ -95,9 +105,10 @@ class GrpcPolicy:
 class RestPolicy:
     """A REST client. Needs only HTTP: observations are sent as text."""
 
-    def __init__(self, server: str, model: str, timeout: float = 10.0) -> None:
-        """Makes a client of the newest version of a model on `server`, host:port."""
-        self._server, self._path = server, f"/v1/models/{model}:predict"
+    def __init__(self, server: str, model: str, timeout: float = 10.0, label: str = "") -> None:
+        """Makes a client of a model; for the arguments see `GrpcPolicy`."""
+        version = f"/labels/{label}" if label else ""
+        self._server, self._path = server, f"/v1/models/{model}{version}:predict"
         self._url = f"http://{server}{self._path}"
         self._timeout = timeout
 

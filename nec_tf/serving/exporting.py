@@ -164,7 +164,7 @@ def find_version(folder: Path) -> Path:
         return folder
     found = versions(folder)
     if not found:
-        raise UserError(f"{folder} holds no export: export/export_policy.py writes one")
+        raise UserError(f"{folder} holds no export: `nec-tf export` writes one")
     return found[0]
 
 

@@ -40,6 +40,10 @@ def test_a_dqn_run_is_exported_as_a_plain_saved_model_that_acts_as_the_agent(tmp
     assert not (version / "memory").exists()
     about = json.loads((version / "export.json").read_text())
     assert about["source"]["env"] == "CartPole-v1"
+    assert about["source"]["score"]["episodes"] == 1
+    trained, exporting = about["source"]["commands"]
+    assert trained == (tmp_path / "run" / "commands.txt").read_text().strip()
+    assert "python export/export_policy.py --run_dir=" in exporting
 
     run = load_run(tmp_path / "run")
     noise = np.random.default_rng(0).normal(0, 2, (256, 4))

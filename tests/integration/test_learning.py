@@ -47,7 +47,11 @@ def policy_act(policy):
 
 
 def test_cartpole_within_3000_steps():
-    """Random play keeps the pole up for about 22 steps; NEC has to for 100."""
+    """Random play keeps the pole up for about 22 steps; NEC has to for 100.
+
+    It passes with all learning rates 0, too: on this task the memory alone is enough. What fails
+    then is test_training_lowers_the_loss_and_counts_each_step_once of tests/agents/nec.
+    """
     environment = GymnasiumEnvironment([gymnasium.make("CartPole-v1")], seed=1)
     rng = np.random.default_rng(0)
     random_score = play(environment, lambda step: rng.integers(0, 2, 1), 30)

@@ -143,7 +143,7 @@ def test_a_restored_memory_knows_its_rows_states_and_keys_and_nothing_else(memor
     adopt(memory, [2, 5])
     memory.update_index(np.array([2, 5]))
     memory.row_by_state[7] = 2
-    memory.restore(np.array([4, 6, 8]))
+    memory.restore(np.array([4, 6, 8]), {})
     assert memory.rows.tolist() == [4, 6, 8]
     assert memory.row_by_state == {104: 4, 106: 6, 108: 8}
     assert memory.neighbours(np.array([[7.9]]), 4).tolist() == [[8, 6, 4, 0]]
@@ -155,6 +155,6 @@ def test_a_restored_memory_knows_its_rows_states_and_keys_and_nothing_else(memor
 def test_a_memory_can_be_restored_to_nothing(memory):
     adopt(memory, [2])
     memory.update_index(np.array([2]))
-    memory.restore(np.empty(0, np.int64))
+    memory.restore(np.empty(0, np.int64), {})
     assert len(memory) == 0
     assert memory.neighbours(np.array([[2.0]]), 1).tolist() == [[0]]

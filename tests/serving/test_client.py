@@ -1,19 +1,16 @@
 """Servers that answer other than TF Serving does: a sentence, within the timeout."""
 
 import contextlib
-import http.server
-import json
 import socket
 import threading
 import time
-from concurrent import futures
 
-import grpc
 import numpy as np
 import pytest
+import tensorflow as tf
+from served import answering, grpc_server, rest_server
 from small_environments import Counting
 from tensorflow.core.framework import tensor_pb2, types_pb2
-from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from nec_tf.environments.gymnasium_env import GymnasiumEnvironment
 from nec_tf.runtime.errors import UserError
@@ -22,40 +19,8 @@ from nec_tf.serving.client import GrpcPolicy, RestPolicy, ServerError, Timed, Un
 OBSERVATIONS = np.zeros((2, 3), np.float32)
 
 
-@contextlib.contextmanager
-def server(answer, drip=0.0):
-    """A server on localhost that gives one answer to everything, byte by byte if it drips."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            with contextlib.suppress(OSError):  # the client may have left
-                for start in range(0, len(answer), 1 if drip else len(answer)):
-                    self.wfile.write(answer[start : start + 1] if drip else answer)
-                    self.wfile.flush()
-                    time.sleep(drip)
-
-        def log_message(self, *_):
-            pass
-
-    own = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    own.daemon_threads = True
-    threading.Thread(target=own.serve_forever, daemon=True).start()
-    try:
-        yield f"127.0.0.1:{own.server_port}"
-    finally:
-        own.shutdown()
-
-
-def answering(action):
-    return json.dumps({"outputs": {"action": action}}).encode()
-
-
 def test_actions_of_tf_serving_are_returned():
-    with server(answering([3, 0])) as address:
+    with rest_server(answering([3, 0])) as address:
         actions = RestPolicy(address, "pong")(OBSERVATIONS)
     assert actions.dtype == np.int64
     assert actions.tolist() == [3, 0]
@@ -84,12 +49,33 @@ def test_actions_of_tf_serving_are_returned():
     ],
 )
 def test_other_answers_are_refused_in_a_sentence(answer):
-    with server(answer) as address, pytest.raises(ServerError, match="answer"):
+    with rest_server(answer) as address, pytest.raises(ServerError, match="answer"):
         RestPolicy(address, "pong")(OBSERVATIONS)
 
 
+def test_a_label_is_part_of_the_path_of_rest():
+    paths = []
+    with rest_server(answering([3, 0]), paths=paths) as address:
+        for label in ("canary", ""):
+            RestPolicy(address, "pong", label=label)(OBSERVATIONS)
+    assert paths == ["/v1/models/pong/labels/canary:predict", "/v1/models/pong:predict"]
+
+
+def test_a_label_is_part_of_the_model_of_grpc():
+    models = []
+    with grpc_server(tf.make_tensor_proto(np.array([3, 0])), models) as address:
+        for label in ("canary", ""):
+            GrpcPolicy(address, "pong", label=label)(OBSERVATIONS)
+    assert [(model.name, model.version_label) for model in models] == [
+        ("pong", "canary"),
+        ("pong", ""),
+    ]
+    # TF Serving answers with the newest version only if no version is asked for at all.
+    assert [model.HasField("version_label") for model in models] == [True, False]
+
+
 def test_an_answer_that_drips_does_not_outlast_the_timeout():
-    with server(answering([3, 0]) + b" " * 200, drip=0.1) as address:
+    with rest_server(answering([3, 0]) + b" " * 200, drip=0.1) as address:
         began = time.monotonic()
         with pytest.raises(ServerError, match="not complete"):
             RestPolicy(address, "pong", timeout=0.5)(OBSERVATIONS)
@@ -174,19 +160,8 @@ def tensor(dtype, *shape, **content):
     ],
 )
 def test_tensors_that_are_no_actions_are_refused_in_a_sentence(proto):
-    class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
-        def Predict(self, request, context):
-            return predict_pb2.PredictResponse(outputs={"action": proto})
-
-    own = grpc.server(futures.ThreadPoolExecutor(1))
-    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(Service(), own)
-    port = own.add_insecure_port("127.0.0.1:0")
-    own.start()
-    try:
-        with pytest.raises(ServerError, match="answer with one"):
-            GrpcPolicy(f"127.0.0.1:{port}", "pong")(OBSERVATIONS)
-    finally:
-        own.stop(None)
+    with grpc_server(proto) as address, pytest.raises(ServerError, match="answer with one"):
+        GrpcPolicy(address, "pong")(OBSERVATIONS)
 
 
 def test_actions_of_another_game_are_refused():

@@ -25,7 +25,8 @@ import nec_tf
 from nec_tf.agents.mfec.config import MfecConfig
 from nec_tf.agents.nec.config import NecLearnerConfig
 from nec_tf.experiments import memory_import
-from nec_tf.experiments.exporting import export_run, visited_states
+from nec_tf.experiments.evaluation_log import EvaluationLog, EvaluationRecord
+from nec_tf.experiments.exporting import _score, export_run, visited_states
 from nec_tf.experiments.loop import Experiment
 from nec_tf.experiments.run import Run, load_run
 from nec_tf.experiments.settings import Settings
@@ -274,9 +275,23 @@ def test_the_manifest_says_what_was_exported_and_how_fast_it_answers(run, export
     assert about["nec_tf"] == VERSION
     assert about["source"]["frames"] == run.progress.frames
     assert about["source"]["commit"].startswith("commit ")
-    assert "best_evaluation" in about["source"]
+    assert {"score", "best_evaluation"} <= {*about["source"]}
+    (exporting,) = about["source"]["commands"]  # none before it: no program trained this run
+    assert exporting.startswith("commit ")
     assert about["megabytes"] > 1
     assert 0 < about["latency"]["p50_ms"] <= about["latency"]["p99_ms"]
+
+
+def test_the_score_is_that_of_the_exported_checkpoint_and_not_of_another(run):
+    """The best evaluation may be of an older checkpoint, and a lost session of later frames."""
+    frames, folder = run.progress.frames, run.folder.path
+    assert _score(run) is None
+    log = EvaluationLog(folder, frames)
+    log.write(EvaluationRecord(frames - 10, [9.0, 9.0], 1.0))
+    log.write(EvaluationRecord(frames, [1.0, 2.0, 6.0], 2.0))
+    log.write(EvaluationRecord(frames + 10, [7.0], 3.0))
+    assert _score(run) == {"mean": 3.0, "episodes": 3, "frames": frames}
+    (folder / "evaluations.jsonl").unlink()
 
 
 def cut(path):
@@ -379,7 +394,7 @@ def test_an_agent_is_exported_with_states_of_its_own(run, states, tmp_path):
 
 
 def test_a_folder_without_an_export_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"holds no export: export/export_policy\.py"):
+    with pytest.raises(UserError, match="holds no export: `nec-tf export`"):
         find_version(tmp_path / "nowhere")
     for version in ("2", "10"):
         (tmp_path / version).mkdir()

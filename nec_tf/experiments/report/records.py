@@ -125,7 +125,7 @@ def load_results(folder: Path) -> list[RunRecord]:
     if not paths:
         raise UserError(
             f"{folder} holds no results (<variant>/<game>/<seed>.csv):"
-            " trainers/record_result.py writes one of a run"
+            " `nec-tf record` writes one of a run"
         )
     return [_load_result(path) for path in paths]
 
@@ -142,8 +142,7 @@ def load_runs(folder: Path) -> list[RunRecord]:
     folders = sorted(path.parent for path in folder.glob("**/config.json"))
     if not folders:
         raise UserError(
-            f"{folder} holds no runs (<name>/config.json and metrics.csv): trainers/train_atari.py"
-            " makes one"
+            f"{folder} holds no runs (<name>/config.json and metrics.csv): `nec-tf train` makes one"
         )
     return [_load_run(path, folder) for path in folders]
 

@@ -53,6 +53,20 @@ class NeighbourIndex(abc.ABC):
     def rebuild(self, keys: np.ndarray) -> None:
         """Replaces the content by keys [n, key_size] as slots 0 to n - 1."""
 
+    def tree(self) -> dict[str, np.ndarray]:
+        """Returns what `restore` needs beside the keys; nothing if `rebuild` is as fast."""
+        return {}
+
+    def restore(self, keys: np.ndarray, tree: dict[str, np.ndarray]) -> None:
+        """Like `rebuild`, with the result of `tree()`; a tree of other keys is not used.
+
+        Args:
+            keys: By slot, [n, key_size]. They may have moved a little since `tree()`.
+            tree: The result of `tree()`.
+        """
+        del tree
+        self.rebuild(keys)
+
     def outgrown(self, appended: int) -> bool:
         """Returns whether to `rebuild` instead of appending `appended` more keys."""
         del appended

@@ -28,6 +28,7 @@ import numpy as np
 from scann.scann_ops.py import scann_ops_pybind
 
 from nec_tf.memory.neighbours.base import NeighbourIndex
+from nec_tf.memory.neighbours.scann_files import searcher_of, tree_of
 
 # Measured on keys of a real encoder with benchmarks/lookup.py (docs/algorithm.md).
 TREE_FROM = 4_000  # keys; below, brute force is as fast. Doubled six times it is 256,000
@@ -129,6 +130,31 @@ class ScannIndex(NeighbourIndex):
         self._moved = self._outside = 0
         self.tolerance = _TOLERATED_DRIFT * spacing
 
+    def tree(self) -> dict[str, np.ndarray]:
+        """See `NeighbourIndex`: the leaves, the grid and the counts that `outgrown` goes by."""
+        if self._trained_on < self._tree_from:
+            return {}
+        return {
+            **tree_of(self._searcher),
+            "centre": self._centre,
+            "step": np.empty(0, np.float32) if self._grid is None else self._grid.step,
+            "counts": np.array([self._trained_on, self._moved, self._outside]),
+            "tolerance": np.array(self.tolerance),
+        }
+
+    def restore(self, keys: np.ndarray, tree: dict[str, np.ndarray]) -> None:
+        """See `NeighbourIndex`."""
+        if len(tree.get("leaves", ())) != len(keys) or not len(keys):
+            self.rebuild(keys)
+            return
+        self._centre = tree["centre"]
+        self._grid = _Grid(tree["step"]) if len(tree["step"]) else None
+        self._trained_on, self._moved, self._outside = tree["counts"].tolist()
+        self.tolerance = float(tree["tolerance"])
+        held = self._centred(keys)
+        self._searcher = searcher_of(tree, held if self._grid is None else self._grid.round(held))
+        self._searcher.set_num_threads(_THREADS)
+
     def outgrown(self, appended: int) -> bool:
         """See `NeighbourIndex`. Rebuilds at this rate add about a tenth to the cost of a change."""
         size = len(self) + appended
@@ -169,15 +195,21 @@ class _Grid:
         step: Distance of grid points in each dimension, [key_size].
     """
 
-    def __init__(self, keys: np.ndarray) -> None:
-        """Makes a grid over keys [n, key_size] around 0, with room for larger ones."""
-        edge = _GRID_ROOM * np.abs(keys).max(axis=0)
-        self.step = np.where(edge > 0, edge, 1.0).astype(np.float32) / np.float32(_GRID_STEPS)
+    def __init__(self, step: np.ndarray) -> None:
+        """Makes a grid of points at such distances, [key_size]."""
+        self.step = step
 
     @classmethod
     def over(cls, keys: np.ndarray, spacing: float) -> "_Grid | None":
-        """Returns a grid if it is fine enough to separate neighbours, else None."""
-        grid = cls(keys)
+        """Returns a grid over keys around 0, with room for larger ones.
+
+        Args:
+            keys: [n, key_size].
+            spacing: Usual distance of the outermost neighbour; None is returned if the grid is not
+                fine enough to separate neighbours.
+        """
+        edge = _GRID_ROOM * np.abs(keys).max(axis=0)
+        grid = cls(np.where(edge > 0, edge, 1.0).astype(np.float32) / np.float32(_GRID_STEPS))
         error = math.sqrt(float(np.sum(np.square(grid.step, dtype=np.float64))) / 12.0)
         return grid if error <= _COARSEST * spacing else None
 
