@@ -15,13 +15,14 @@ from absl import app, flags
 
 from nec_tf.environments.games import GAME_SETS
 from nec_tf.experiments.sweep import cluster
-from nec_tf.experiments.sweep.driver import Driver
+from nec_tf.experiments.sweep.driver import Driver, Resources
 from nec_tf.experiments.sweep.plan import parse_seeds
 from nec_tf.experiments.sweep.screening import Screening, parse_levers
 from nec_tf.experiments.sweep.status import survey
 from nec_tf.experiments.sweep.table import Display, summary
 from nec_tf.runtime import startup
 from nec_tf.runtime.errors import UserError
+from nec_tf.runtime.folders import require_local_folder
 from trainers import sweep_flags
 
 FLAGS = flags.FLAGS
@@ -40,8 +41,10 @@ flags.adopt_module_key_flags(sweep_flags)
 def main() -> None:
     """Runs what is left and prints the effects."""
     seeds = parse_seeds(FLAGS.seeds)
-    if len(seeds) > 1 or FLAGS.frames < 1 or not FLAGS.name or "/" in FLAGS.name:
+    if len(seeds) > 1 or FLAGS.frames < 1 or FLAGS.name in ("", ".", "..") or "/" in FLAGS.name:
         raise UserError("a screening has one seed, at least 1 frame, and a name of one word")
+    resources = sweep_flags.resources()
+    require_local_folder("results_dir", FLAGS.results_dir)
     screening = Screening(
         parse_levers(FLAGS.lever, FLAGS.agent),
         FLAGS.games,
@@ -56,13 +59,12 @@ def main() -> None:
     if FLAGS.list:
         Display().print_table(survey(left))
     elif left:
-        _train(screening, results_dir)
+        _train(screening, results_dir, resources)
     _report(screening, results_dir)
 
 
-def _train(screening: Screening, results_dir: Path) -> None:
+def _train(screening: Screening, results_dir: Path, resources: Resources) -> None:
     """Runs the trials that are left."""
-    resources = sweep_flags.resources()
     left = screening.unfinished(results_dir)
     with cluster.connected(FLAGS.address) as ray, Display() as display:
         cluster.require_room(ray, resources.cpus, int(resources.memory * cluster.GIGABYTE))

@@ -1,5 +1,7 @@
 """Flags that sweep.py, tune.py and screen.py share."""
 
+import math
+
 from absl import flags
 
 from nec_tf.experiments.sweep.driver import Resources
@@ -33,8 +35,10 @@ def resources() -> Resources:
     require_local_folder("runs_dir", FLAGS.runs_dir)
     if FLAGS.cpus_per_trial < 1:
         raise UserError(f"--cpus_per_trial must be at least 1, not {FLAGS.cpus_per_trial}")
-    if not FLAGS.memory_per_trial > 0:
-        raise UserError(f"--memory_per_trial must be above 0, not {FLAGS.memory_per_trial}")
+    if not 0 < FLAGS.memory_per_trial < math.inf:
+        raise UserError(
+            f"--memory_per_trial must be finite and above 0, not {FLAGS.memory_per_trial}"
+        )
     return Resources(FLAGS.cpus_per_trial, FLAGS.memory_per_trial)
 
 

@@ -44,6 +44,8 @@ def main() -> None:
     """Runs the search and prints the best settings."""
     if not FLAGS.range:
         raise UserError("nothing to search: give at least one --range, e.g. horizon=10:100")
+    if not FLAGS.name or "/" in FLAGS.name or FLAGS.name in (".", ".."):
+        raise UserError(f"--name must be one word without /, not {FLAGS.name!r}")
     ranges = [parse_range(text, FLAGS.agent) for text in FLAGS.range]
     folder = Path(FLAGS.runs_dir) / FLAGS.name
     resources, passed_on = sweep_flags.resources(), sweep_flags.passed_on()

@@ -31,7 +31,7 @@ def save_result(run_dir: Path, results_dir: Path, name: str = "") -> Path:
     Raises:
         UserError: There is no such run, or it has no evaluation yet.
     """
-    if "/" in name:
+    if "/" in name or name in (".", ".."):
         raise UserError(f"name must be one word without /, not {name!r}")
     require_local_folder("results_dir", results_dir)
     config = read_config(run_dir)

@@ -162,6 +162,10 @@ def test_evaluate_plays_the_saved_agent_and_changes_nothing(tmp_path):
         ("train_gym.py", ["--env=Pendulum-v1"], 2, "Discrete"),
         ("evaluate.py", [], 2, "either --run_dir or --export is required: what is evaluated"),
         ("evaluate.py", ["--run_dir=/nowhere"], 2, "not a run's folder"),
+        ("tune.py", ["--range=horizon=1:9", "--name=../.."], 2, "--name must be one word"),
+        ("screen.py", ["--list", "--lever=horizon=3", "--name=.."], 2, "a name of one word"),
+        ("screen.py", ["--list", "--lever=horizon=3", "--results_dir=gs://x"], 2, "local folder"),
+        ("sweep.py", ["--list", "--memory_per_trial=inf"], 2, "must be finite and above 0"),
         ("watch.py", ["--run_dir=x", "--seed=-1"], 2, "--seed must be at least 0 and below 2**32"),
     ],
 )

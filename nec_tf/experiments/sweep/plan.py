@@ -9,8 +9,10 @@ from typing import Any
 
 from nec_tf.environments.games import find_games
 from nec_tf.experiments.registry import find_agent, make_config
+from nec_tf.experiments.settings import SEEDS
 from nec_tf.runtime.errors import UserError
 
+_MOST_SEEDS = 10_000  # of a range; each is a trial for every game and variant
 # Settings of a run beside those of its agent that change what is learned, with their defaults.
 _OF_THE_RUN = {"num_envs": 1, "protocol": "paper", "preset": "atari"}
 
@@ -118,6 +120,8 @@ def parse_seeds(text: str) -> list[int]:
         last = last if dash else first
         if not (first.isdecimal() and last.isdecimal()):
             raise UserError(f"--seeds must be numbers and ranges such as 1-5,8, not {text!r}")
+        if int(last) - int(first) >= _MOST_SEEDS or int(last) >= SEEDS:
+            raise UserError(f"--seeds={text} must be below 2**32, and at most {_MOST_SEEDS:,}")
         seeds.extend(range(int(first), int(last) + 1))
     if not seeds:
         raise UserError(f"--seeds={text} is empty: give the smaller number first")

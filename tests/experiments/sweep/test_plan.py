@@ -98,3 +98,6 @@ def test_mistakes_are_found_before_anything_is_started(wrong, words):
 
 def test_seeds_are_numbers_and_ranges():
     assert parse_seeds("1-3,7,2") == [1, 2, 3, 7]
+    for text in ("1-99999999999", "1-20000", "4294967296"):
+        with pytest.raises(UserError, match="--seeds"):
+            parse_seeds(text)
