@@ -42,13 +42,13 @@ class RunFolder:
             return
         before, now = _flat(read_object(path)), _flat(json.loads(json.dumps(config)))
         before = {name: old for name, old in BEFORE_RECORDED.items() if name in now} | before
-        if not _was_trained(self.path):
-            return
+        trained = _was_trained(self.path)
         different = [
             f"{name} was {before.get(name)!r} and is now {now.get(name)!r}"
             for name in sorted({*before, *now})
             if before.get(name) != now.get(name)
             and name not in _MAY_CHANGE
+            and (trained or name not in before)  # without a setting it is of another version
             # A setting that is newer than the run, and is at its default, is no difference.
             and (name in before or (now[name] and now[name] != _DEFAULTS.get(name)))
         ]
