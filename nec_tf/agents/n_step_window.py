@@ -197,7 +197,7 @@ class NStepObserver:
     >>> agent = MfecAgent(*specs, encoders.random_projection([4], 16), MfecConfig.small(), seed=1)
     >>> observer = NStepObserver(horizon=10, discount=0.99, receive=agent.write)
     >>> last = NStepDriver(environment, agent.collect_policy, [observer]).run(100)
-    >>> agent.dnd.sizes.sum() > 0
+    >>> bool(agent.dnd.sizes.sum() > 0)
     True
     """
 

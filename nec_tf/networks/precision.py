@@ -6,9 +6,6 @@ weights and their gradients stay float32. The range makes the scaling of losses 
 
 import tensorflow as tf
 
-#: What a setting `precision` may be; "auto" is bfloat16 on processors that have it.
-PRECISIONS = ("auto", "float32", "bfloat16")
-
 _LAYERS = tf.keras.layers
 # Other layers, such as `CentredPixels` and `FixedLength`, compute in float32: they are cheap, and
 # bfloat16 cannot tell two grey values of a screen apart once their mean is subtracted.

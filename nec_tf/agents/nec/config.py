@@ -17,8 +17,9 @@ from nec_tf.agents.settings import (
     setting,
 )
 from nec_tf.memory.constants import ALPHA, RMSPROP_DECAY, RMSPROP_EPSILON
-from nec_tf.networks.precision import PRECISIONS
 from nec_tf.runtime.processor import has_fast_bfloat16
+
+_PRECISIONS = ("auto", "float32", "bfloat16")
 
 # Where the paper, or details reported from one of its authors, differ from the defaults.
 _PAPER = {
@@ -119,8 +120,8 @@ class NecConfig(EpisodicConfig):
     def _choose_precision(self) -> None:
         """Replaces "auto" by the precision of this processor, so that a run records it."""
         require(
-            self.precision in PRECISIONS,
-            f"precision must be {', '.join(PRECISIONS[:-1])} or {PRECISIONS[-1]}",
+            self.precision in _PRECISIONS,
+            f"precision must be {', '.join(_PRECISIONS[:-1])} or {_PRECISIONS[-1]}",
             repr(self.precision),
         )
         if self.precision == "auto":

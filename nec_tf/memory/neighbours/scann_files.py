@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scann.scann_ops.py.scann_ops_pybind import scann_pybind
+from scann.scann_ops.py.scann_ops_pybind import ScannSearcher, scann_pybind
 
 # ScaNN's names of its files, by what they hold.
 _CONFIG = "scann_config.pb"
@@ -41,7 +41,7 @@ def tree_of(searcher: Any) -> dict[str, np.ndarray]:
     """
     with tempfile.TemporaryDirectory(prefix="nec_tf-index-") as name:
         folder = Path(name)
-        searcher.serialize(name)
+        ScannSearcher(searcher).serialize(name)  # knows the arguments of its version of ScaNN
         leaves = np.load(folder / _TOKENS)
         scales = folder / _SCALES
         return {

@@ -100,7 +100,7 @@ def test_a_run_that_is_under_way_makes_no_budget(tmp_path):
 
 
 def test_an_empty_folder_and_a_foreign_file_are_refused(tmp_path):
-    with pytest.raises(UserError, match="record_result"):
+    with pytest.raises(UserError, match="nec-tf record"):
         records.load_results(tmp_path)
     with pytest.raises(UserError, match="train_atari"):
         records.load_runs(tmp_path)
