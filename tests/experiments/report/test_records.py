@@ -102,7 +102,7 @@ def test_a_run_that_is_under_way_makes_no_budget(tmp_path):
 def test_an_empty_folder_and_a_foreign_file_are_refused(tmp_path):
     with pytest.raises(UserError, match="nec-tf record"):
         records.load_results(tmp_path)
-    with pytest.raises(UserError, match="train_atari"):
+    with pytest.raises(UserError, match="nec-tf train"):
         records.load_runs(tmp_path)
     write(tmp_path, "nec/pong/1.csv", "a,b\n1,2\n")
     with pytest.raises(UserError, match=r"1.csv is no result"):
